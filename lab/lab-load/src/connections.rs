@@ -91,20 +91,29 @@ pub struct Second {
 
 /// Why a connection was not set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
+    /// The server, or its host, refused.
     Refused,
+    /// It was reset or closed during the handshake.
     Reset,
+    /// TLS failed.
     Handshake,
+    /// It took too long.
     TimedOut,
+    /// The system could not even try.
     NotTried,
 }
 
 /// How a connection that was set up ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closure {
+pub enum Closure {
+    /// The server closed it in order.
     ByServer,
+    /// The client closed it because its life was over.
     ByClient,
+    /// It ended out of order.
     Broken,
+    /// It was still open when the run ended.
     LeftOpen,
 }
 
@@ -174,12 +183,14 @@ impl Connections {
         }
     }
 
-    pub(crate) fn attempt(&mut self, now: u64) {
+    /// Counts a connection that is asked for at `now`, in nanoseconds from the start.
+    pub fn attempt(&mut self, now: u64) {
         self.attempts += 1;
         self.second(now).attempts += 1;
     }
 
-    pub(crate) fn open(&mut self, now: u64, resumed: bool) {
+    /// Counts a connection that was set up at `now`.
+    pub fn open(&mut self, now: u64, resumed: bool) {
         self.opened += 1;
         self.resumed += u64::from(resumed);
         let second = self.second(now);
@@ -187,7 +198,8 @@ impl Connections {
         second.resumed += u64::from(resumed);
     }
 
-    pub(crate) fn fail(&mut self, now: u64, why: Failure, text: &str) {
+    /// Counts a connection that was not set up.
+    pub fn fail(&mut self, now: u64, why: Failure, text: &str) {
         *match why {
             Failure::Refused => &mut self.refused,
             Failure::Reset => &mut self.reset,
@@ -199,7 +211,8 @@ impl Connections {
         self.note(text, 1);
     }
 
-    pub(crate) fn close(&mut self, now: u64, how: Closure, text: &str) {
+    /// Counts the end of a connection that had been set up.
+    pub fn close(&mut self, now: u64, how: Closure, text: &str) {
         *match how {
             Closure::ByServer => &mut self.closed_by_server,
             Closure::ByClient => &mut self.closed_by_client,

@@ -40,7 +40,8 @@ impl Verdict {
     }
 }
 
-pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
+/// Judges a run by what it has counted.
+pub fn judge(config: &Config, outcome: &Outcome) -> Verdict {
     let mut verdict = Verdict::default();
     let (tally, counts) = (&outcome.tally, &outcome.tally.counts);
     for what in tally.contradictions() {

@@ -61,6 +61,11 @@ impl Kernel {
     }
 }
 
+/// Local ports that sockets of one address get, unless they ask for one.
+pub fn local_ports() -> usize {
+    Kernel::read().ports
+}
+
 pub(crate) fn check(config: &Config) -> Result<(), TooFewPorts> {
     check_with(config, Kernel::read())
 }

@@ -6,7 +6,7 @@ use crate::fates::Fates;
 use crate::host::{self, Counters};
 use crate::judge::{self, Verdict};
 use crate::plan::{plan_hash, sending};
-pub use crate::ports::TooFewPorts;
+pub use crate::ports::{TooFewPorts, local_ports};
 use crate::preflight;
 pub use crate::progress::{Observer, Progress};
 use crate::progress::{Seconds, gather};

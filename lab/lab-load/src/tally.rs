@@ -1,7 +1,7 @@
 //! Everything that is measured: counts, and histograms by run, second, QTYPE and RCODE.
 
 use crate::SECOND;
-pub use crate::connections::{Connections, Second as ConnectionSecond};
+pub use crate::connections::{Closure, Connections, Failure, Second as ConnectionSecond};
 pub use crate::counts::{Counts, Rcodes};
 use lab_histogram::Histogram;
 
@@ -123,7 +123,7 @@ impl<T: Default> ByCode<T> {
     }
 
     /// The value of `code`, which is in use from now on.
-    pub(crate) fn entry(&mut self, code: u16) -> Option<&mut T> {
+    pub fn entry(&mut self, code: u16) -> Option<&mut T> {
         let found = self.0.binary_search_by_key(&code, |entry| entry.0);
         let at = found.unwrap_or_else(|at| {
             self.0.insert(at, (code, T::default()));
@@ -238,19 +238,19 @@ impl Tally {
     }
 
     /// Notes items with this span.
-    pub(crate) fn stretch(&mut self, span: Span) {
+    pub fn stretch(&mut self, span: Span) {
         self.span = Some(self.span.map_or(span, |before| before.join(span)));
     }
 
     /// The cohort of an intended time.
-    pub(crate) fn cohort(&mut self, intended: u64) -> Option<&mut Cohort> {
+    pub fn cohort(&mut self, intended: u64) -> Option<&mut Cohort> {
         let at = (intended / SECOND) as usize;
         grow(&mut self.cohorts, at + 1);
         self.cohorts.get_mut(at)
     }
 
     /// The rate step of a time.
-    pub(crate) fn rate_step(&mut self, time: u64) -> Option<&mut RateStep> {
+    pub fn rate_step(&mut self, time: u64) -> Option<&mut RateStep> {
         let at = (time / RATE_STEP) as usize;
         grow(&mut self.rate, at + 1);
         self.rate.get_mut(at)
@@ -259,7 +259,7 @@ impl Tally {
     /// Declares final what can no longer change in a run that has ended after `elapsed`
     /// nanoseconds: everything that has its outcome, but in an interrupted run only seconds that
     /// were over and whose answers had their time.
-    pub(crate) fn close(&mut self, elapsed: u64, timeout: u64, interrupted: bool) {
+    pub fn close(&mut self, elapsed: u64, timeout: u64, interrupted: bool) {
         for (second, cohort) in self.cohorts.iter_mut().enumerate() {
             let over = elapsed >= final_time(second as u64, timeout);
             cohort.is_final = cohort.is_settled() && (over || !interrupted);

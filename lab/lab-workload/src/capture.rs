@@ -8,7 +8,10 @@
 
 mod file;
 mod packet;
+mod recording;
 mod tcp;
+
+pub use recording::Recording;
 
 use crate::workload::{Step, Workload};
 use nodens_wire::{Flags, Header};

@@ -2,13 +2,13 @@
 
 mod baseline;
 mod cost;
-mod live;
-mod output;
-mod prometheus;
+pub(crate) mod live;
+pub(crate) mod output;
+pub(crate) mod prometheus;
 mod questions;
 mod require;
 mod slo;
-mod summary;
+pub(crate) mod summary;
 mod transport;
 
 pub(crate) use output::check as check_place;
@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         let about = about(args, collector, &workload, warm_up);
         return slo::search(args, objective, (&config, &workload), about, &places, stop);
     }
-    let metrics = args.output.metrics(&config)?;
+    let metrics = args.output.metrics(config.server)?;
     let mut watch = Watch { cost, metrics, live: live::Live::new(view(&config)) };
     let (outcome, baseline) = args.baseline.run((&config, &workload), stop, &mut watch)?;
     watch.live.clear();

@@ -20,6 +20,7 @@ mod export;
 mod fresh;
 mod hold;
 mod load;
+mod replay;
 mod report;
 mod scenarios;
 mod server;
@@ -51,6 +52,8 @@ struct Cli {
 enum Command {
     /// Send queries to a server and report latency, loss and whether the numbers can be trusted.
     Load(Box<load::Args>),
+    /// Send the queries of a packet capture again, as they were, and compare the responses.
+    Replay(Box<replay::Args>),
     /// Make one page of pictures and tables from result files; it opens without a network.
     Report(report::Args),
     /// Write a result file in the format of dnsperf, Shotgun, dns-metrics or others.
@@ -98,6 +101,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     match Cli::try_parse().unwrap_or_else(|error| ab::refuse(&error)).command {
         Command::Load(args) => load::run(&args, stop),
+        Command::Replay(args) => replay::run(&args, stop),
         Command::Report(args) => report::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Dnsperf(args) => dnsperf::run(&args, stop),

@@ -17,6 +17,8 @@ type Connection = (Peer, Peer);
 #[derive(Default)]
 pub(super) struct Streams {
     streams: HashMap<Connection, Stream>,
+    /// Whether the messages have the QR bit.
+    responses: bool,
     /// Faults of connections that were pushed out.
     faults: Vec<(u64, Fault)>,
 }
@@ -39,6 +41,11 @@ struct Stream {
 }
 
 impl Streams {
+    /// The direction from servers to clients; the default is the other one.
+    pub(super) fn of_responses() -> Self {
+        Self { responses: true, ..Self::default() }
+    }
+
     /// Takes a segment in and gives the messages that are whole now to `each`.
     pub(super) fn push(
         &mut self,
@@ -61,7 +68,7 @@ impl Streams {
         let fresh = || Stream::at(segment.sequence);
         let stream = self.streams.entry(connection).or_insert_with(fresh);
         let sequence = segment.sequence.wrapping_add(u32::from(segment.syn));
-        let result = stream.push(packet, sequence, payload, each);
+        let result = stream.push(packet, sequence, (payload, self.responses), each);
         if segment.end && stream.early.is_empty() && stream.ready.is_empty() {
             self.streams.remove(&connection);
         }
@@ -93,7 +100,7 @@ impl Stream {
         &mut self,
         packet: u64,
         sequence: u32,
-        payload: &[u8],
+        (payload, responses): (&[u8], bool),
         mut each: impl FnMut(&[u8]),
     ) -> Result<(), Fault> {
         let Some(next) = self.next else { return Ok(()) };
@@ -113,7 +120,7 @@ impl Stream {
             self.early.insert(at, (packet, payload.to_vec()));
         }
         self.take_early();
-        self.messages(&mut each)?;
+        self.messages(responses, &mut each)?;
         if self.waiting > WAITING_MAX {
             self.give_up();
             return Err(Fault::Gap);
@@ -143,12 +150,12 @@ impl Stream {
     }
 
     /// Gives away whole messages (RFC 1035 section 4.2.2).
-    fn messages(&mut self, each: &mut impl FnMut(&[u8])) -> Result<(), Fault> {
+    fn messages(&mut self, responses: bool, each: &mut impl FnMut(&[u8])) -> Result<(), Fault> {
         let mut at = 0;
         while let Some(len) = self.ready.get(at..).and_then(first_length) {
             let rest = self.ready.get(at + LENGTH_LEN..).unwrap_or_default();
             let known = rest.get(..len.min(rest.len())).unwrap_or_default();
-            if !self.begun && !may_start(len, known) {
+            if !self.begun && !may_start(len, known, responses) {
                 self.give_up();
                 return Err(Fault::NoStream);
             }
@@ -175,8 +182,11 @@ impl Stream {
 }
 
 /// Whether a connection may start with a message of `len` octets of which `known` are there.
-fn may_start(len: usize, known: &[u8]) -> bool {
+fn may_start(len: usize, known: &[u8], responses: bool) -> bool {
     let header = Header::read(known).ok();
-    let plausible = |header: Header| header.counts[0] == 1 && !header.flags.has(Flags::QR);
+    let plausible = |header: Header| {
+        // A response to what could not be read has no question.
+        (header.counts[0] == 1 || responses) && header.flags.has(Flags::QR) == responses
+    };
     len >= HEADER_LEN && header.is_none_or(plausible)
 }

@@ -30,7 +30,7 @@ struct Moment {
 }
 
 /// What the view knows.
-pub(super) struct View {
+pub(crate) struct View {
     title: String,
     duration: f64,
     /// Planned QPS, if there is a plan.
@@ -42,11 +42,11 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(title: String, duration: f64, rate: Option<f64>) -> Self {
+    pub(crate) fn new(title: String, duration: f64, rate: Option<f64>) -> Self {
         Self { title, duration, rate, history: VecDeque::new(), sent: 0, answered: 0, lost: 0 }
     }
 
-    pub(super) fn add(&mut self, progress: &Progress) {
+    pub(crate) fn add(&mut self, progress: &Progress) {
         let counts = &progress.counts;
         self.sent += counts.sent;
         self.answered += counts.answered;
@@ -175,7 +175,7 @@ fn span(values: &[Option<f64>]) -> String {
 }
 
 /// Shows a view while the load runs, on standard error.
-pub(super) struct Live {
+pub(crate) struct Live {
     view: View,
     screen: Screen,
 }
@@ -185,7 +185,7 @@ fn opening(opened: u64, all: u64) -> String {
 }
 
 impl Live {
-    pub(super) fn new(view: View) -> Self {
+    pub(crate) fn new(view: View) -> Self {
         let live = Self { view, screen: Screen::new() };
         if let Some(width) = live.screen.width() {
             live.screen.draw(&live.view.frame(width));
@@ -193,7 +193,7 @@ impl Live {
         live
     }
 
-    pub(super) fn show(&mut self, progress: &Progress) {
+    pub(crate) fn show(&mut self, progress: &Progress) {
         self.view.add(progress);
         match self.screen.width() {
             Some(width) => self.screen.draw(&self.view.frame(width)),
@@ -202,13 +202,13 @@ impl Live {
     }
 
     /// Says how many connections are there before the load.
-    pub(super) fn opening(&mut self, opened: u64, all: u64) {
+    pub(crate) fn opening(&mut self, opened: u64, all: u64) {
         self.screen.clear();
         self.screen.draw(&[opening(opened, all)]);
     }
 
     /// Takes the view away.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.screen.clear();
     }
 }

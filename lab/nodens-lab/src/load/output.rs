@@ -5,7 +5,6 @@ use crate::export::Kept;
 use crate::term;
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
-use lab_load::Config;
 use lab_result::export::{Format, Options};
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Arguments on what becomes of the result.
 #[derive(clap::Args)]
-pub(super) struct OutArgs {
+pub(crate) struct OutArgs {
     /// Result file [default: nodens-lab-SERVER-TIME.json in this directory].
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -28,7 +27,7 @@ pub(super) struct OutArgs {
     no_html: bool,
     /// Write the result file to standard output, and no summary.
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
     /// Write the result also as dnsperf, shotgun, dns-metrics, csv, json or hgrm (a search as csv or
     /// json); may be repeated.
     #[arg(long, value_name = "FORMAT=FILE", value_parser = crate::export::format_and_file)]
@@ -41,7 +40,7 @@ pub(super) struct OutArgs {
 }
 
 /// Places for the result that were found writable before the load.
-pub(super) struct Places {
+pub(crate) struct Places {
     result: Option<Place>,
     page: Option<Page>,
     exports: Vec<(Format, PathBuf)>,
@@ -76,19 +75,19 @@ enum Page {
 
 impl OutArgs {
     /// The endpoint for Prometheus, if one was asked for.
-    pub(super) fn metrics(&self, config: &Config) -> Result<Option<Endpoint>> {
-        let open = |address| Endpoint::open(address, config.server.to_string());
+    pub(crate) fn metrics(&self, server: SocketAddr) -> Result<Option<Endpoint>> {
+        let open = |address| Endpoint::open(address, server.to_string());
         self.prometheus.map(open).transpose()
     }
 
     /// The formats of the exports.
-    pub(super) fn formats(&self) -> impl Iterator<Item = Format> + '_ {
+    pub(crate) fn formats(&self) -> impl Iterator<Item = Format> + '_ {
         self.export.iter().map(|(format, _)| *format)
     }
 
     /// Finds the places. A path that was asked for and cannot be written is an error now and not
     /// after the load.
-    pub(super) fn places(&self, server: SocketAddr, report: Option<&Path>) -> Result<Places> {
+    pub(crate) fn places(&self, server: SocketAddr, report: Option<&Path>) -> Result<Places> {
         let exports = self.export.iter().map(|(_, path)| path);
         self.out.iter().chain(&self.html).chain(exports).try_for_each(|path| check(path))?;
         let result = match &self.out {
@@ -161,7 +160,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
 impl Places {
     /// Writes the result file and the exports, as many as can be written, and says where the result
     /// is and what opens it.
-    pub(super) fn write(&self, result: Kept<'_>) -> Result<()> {
+    pub(crate) fn write(&self, result: Kept<'_>) -> Result<()> {
         let mut failures = Vec::new();
         let taken = self.result.as_ref().map(Place::take).transpose();
         let path = taken.unwrap_or_else(|error| {

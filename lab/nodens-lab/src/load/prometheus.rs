@@ -147,7 +147,7 @@ fn histogram(out: &mut String, times: &Histogram) {
 }
 
 /// An endpoint that serves the sums of the seconds given to it.
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     sums: Sums,
     server: String,
     page: Arc<Mutex<String>>,
@@ -155,7 +155,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// Listens on `address`; the thread that serves ends with the process.
-    pub(super) fn open(address: SocketAddr, server: String) -> Result<Self> {
+    pub(crate) fn open(address: SocketAddr, server: String) -> Result<Self> {
         let failed = || format!("cannot serve metrics on {address}");
         let listener = TcpListener::bind(address).with_context(failed)?;
         let address = listener.local_addr().with_context(failed)?;
@@ -173,7 +173,7 @@ impl Endpoint {
         Ok(Self { sums, server, page })
     }
 
-    pub(super) fn add(&mut self, progress: &Progress) {
+    pub(crate) fn add(&mut self, progress: &Progress) {
         self.sums.add(progress);
         let text = self.sums.text(&self.server);
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text;

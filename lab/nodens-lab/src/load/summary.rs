@@ -16,7 +16,7 @@ const GROUPS: usize = 8;
 const SECOND_MIN: u64 = 100;
 
 /// The summary for a terminal of `width` columns, or for a file (`None`).
-pub(super) fn text(result: &ResultFile, width: Option<usize>) -> String {
+pub(crate) fn text(result: &ResultFile, width: Option<usize>) -> String {
     let mut lines = vec![latencies(result, width.unwrap_or(WIDE) >= WIDE)];
     let room = width.unwrap_or(usize::MAX);
     lines.extend(term::wrap(&outcomes(result), room, 13));
@@ -59,7 +59,7 @@ fn interrupted(result: &ResultFile) -> Option<String> {
 }
 
 /// What is sent, on one line.
-pub(super) fn pace(result: &ResultFile) -> String {
+pub(crate) fn pace(result: &ResultFile) -> String {
     match &result.plan.pace {
         Pace::Open { rate, arrivals, profile } => {
             let profile = profile.as_ref().map_or(String::new(), |profile| format!(", {profile}"));

@@ -1,0 +1,43 @@
+//! Recorded DNS traffic sent again to another server, as it happened.
+//!
+//! Every recorded query has a time on an absolute schedule and is sent then, whether or not earlier ones were
+//! answered: the open loop of `lab-load`, whose counts and whose verdict on the measurement itself these are.
+//! Every recorded source (address and port) has a socket of its own and every recorded connection is a
+//! connection, as long as there are sockets. Responses are compared with the recorded ones.
+//!
+//! The layers, in the order in which a recording goes through them:
+//!
+//! - [`survey`] reads it once and says what is in it, before the first query is sent;
+//! - `matching` puts messages in the order of their times and responses to their queries, [`select`] leaves clients
+//!   out and gives them local addresses;
+//! - `feed` reads ahead on a thread of its own and gives every query its time;
+//! - `lanes`, `connection`: sockets, at most as many as allowed; `flight`: queries without an outcome; `books`: counts;
+//! - `engine` sends and receives; [`compare`] looks at what came back; [`mod@replay`] is the whole of it.
+//!
+//! A recording is never in memory as a whole: its length only costs time. What is deliberately absent: printing,
+//! the formats of recordings (`lab-workload`), and TLS.
+
+#![forbid(unsafe_code)]
+
+mod books;
+pub mod compare;
+mod connection;
+mod engine;
+mod feed;
+mod flight;
+mod lanes;
+mod limits;
+mod matching;
+pub mod replay;
+pub mod select;
+pub mod survey;
+
+pub use compare::Comparison;
+pub use replay::{Replayed, ReplayError, Settings, replay};
+pub use select::{Addresses, Rewrite, Sample};
+pub use survey::{Survey, survey};
+
+use lab_workload::recorded::{Broken, Record};
+
+/// A recording from its beginning.
+pub type Recording = Box<dyn Iterator<Item = Result<Record, Broken>> + Send>;

@@ -1,0 +1,330 @@
+//! A whole replay: what is asked for, checks before the first query, its threads, and the outcome.
+
+use crate::engine::{Engine, Report, Task};
+use crate::feed::{Read, Timing, feed};
+use crate::lanes::Plan;
+use crate::limits::{BATCHES_MAX, SPAN_MAX};
+use crate::survey::{Moment, Survey, survey};
+use crate::{Addresses, Comparison, Recording, Sample};
+use lab_load::host::{self, Counters};
+use lab_load::schedule::Arrivals;
+use lab_load::transport::{Share, Streams};
+use lab_load::run::ThreadReport;
+use lab_load::{Config, Observer, Outcome, Pace, Spin, Transport, judge};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Opens the recording at its beginning.
+pub type Open<'a> = dyn Fn() -> Result<Recording, ReplayError> + Sync + 'a;
+
+/// The shortest recording that has a rate.
+const SPAN_MIN: u64 = 1_000_000;
+/// Queries a second above which the sending thread does not sleep between them.
+const SPIN_RATE: f64 = 5_000.0;
+/// Descriptors that the program itself needs.
+const OTHER_DESCRIPTORS: u64 = 64;
+/// The part of the ports of a local address that is used.
+const PORTS_PART: f64 = 0.9;
+/// Lateness in nanoseconds that is counted.
+const LATE: u64 = 1_000_000;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The server.
+    pub target: SocketAddr,
+    /// How many times as fast as recorded, more than 0.
+    pub speed: f64,
+    /// How often the recording is gone through, at least once.
+    pub loops: u64,
+    /// The clients that take part.
+    pub sample: Sample,
+    /// Where they send from.
+    pub addresses: Addresses,
+    /// When a query has timed out.
+    pub timeout: Duration,
+    /// Sockets at the same time; `None` is as many as the machine has descriptors and ports for.
+    pub sockets: Option<usize>,
+    /// Differences from the recorded responses that are named.
+    pub differences: usize,
+}
+
+/// Why a replay could not start or continue.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The file is no recording.
+    #[error("{0} is not a packet capture, expected the format pcap or pcapng")]
+    NoRecording(String),
+    /// The recording has no query of a client that takes part.
+    #[error("no query in the recording{}", why_none(.0))]
+    NoQuery(Box<Survey>),
+    /// Times that no replay can follow.
+    #[error(
+        "the queries span {days} days, from packet {} to packet {}: times like these are not those of one recording",
+        .first.number, .last.number
+    )]
+    Span {
+        /// Days of the replay.
+        days: u64,
+        /// The earliest query.
+        first: Moment,
+        /// The latest.
+        last: Moment,
+    },
+    /// An address that is not this machine's.
+    #[error(
+        "{client} cannot send from {local}: {source}; expected addresses of this machine (`ip address`)"
+    )]
+    ForeignSource {
+        /// The address.
+        local: IpAddr,
+        /// A client that was to send from it.
+        client: IpAddr,
+        /// The cause.
+        source: io::Error,
+    },
+    /// An address of the other family.
+    #[error(
+        "{client} cannot send from {local} to {target}, expected an {} address",
+        if target.is_ipv4() { "IPv4" } else { "IPv6" }
+    )]
+    Family {
+        /// The address.
+        local: IpAddr,
+        /// A client that was to send from it.
+        client: IpAddr,
+        /// The server.
+        target: SocketAddr,
+    },
+    /// A thread could not be set up or ended without a report.
+    #[error("cannot run a replay thread: {0}")]
+    Thread(io::Error),
+}
+
+fn why_none(survey: &Survey) -> String {
+    let broken = survey.named.first().map(|first| format!("; the first broken part: {first}"));
+    match (survey.left_out, broken) {
+        (0, None) => ", expected DNS over UDP or TCP to the server's port".to_owned(),
+        (0, Some(broken)) => broken,
+        (left_out, _) => format!(": all {left_out} are of clients that are left out"),
+    }
+}
+
+/// What came out of a replay.
+#[derive(Debug)]
+pub struct Replayed {
+    /// What was asked for, in the words of a load.
+    pub config: Config,
+    /// All measurements, and the verdict on them.
+    pub outcome: Outcome,
+    /// The responses beside the recorded ones.
+    pub comparison: Comparison,
+}
+
+/// Sends the queries of a recording again, until `stop` is set. `survey` is that of this recording with these
+/// settings; `observer` is called on the calling thread.
+pub fn replay(
+    settings: &Settings,
+    survey: &Survey,
+    open: &Open<'_>,
+    stop: &AtomicBool,
+    observer: &mut impl Observer,
+) -> Result<Replayed, ReplayError> {
+    let timing = check(settings, survey)?;
+    let config = config(settings, survey, &timing);
+    let sockets_max = sockets_max(settings, survey);
+    let spins = config.peak_rate() > SPIN_RATE;
+    let (ticks, received) = mpsc::channel();
+    let (sender, steps) = mpsc::sync_channel(BATCHES_MAX);
+    let before = Counters::read();
+    let task = Task {
+        plan: Plan { target: settings.target, sockets_max },
+        addresses: &settings.addresses,
+        timeout: lab_nanos(settings.timeout),
+        whole: timing.whole,
+        spins,
+        differences: settings.differences,
+        stop,
+        ticks,
+    };
+    observer.ready();
+    let lost = || ReplayError::Thread(io::Error::other("it panicked"));
+    let (report, read) = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || feed(open, settings.sample, timing, &sender));
+        let sending = scope.spawn(move || {
+            Engine::new(task, steps).and_then(Engine::run).map_err(ReplayError::Thread)
+        });
+        received.iter().for_each(|progress| observer.second(&progress));
+        let report = sending.join().unwrap_or_else(|_| Err(lost()));
+        let read = reading.join().unwrap_or_else(|_| Err(lost()));
+        Ok::<_, ReplayError>((report?, read?))
+    })?;
+    observer.over();
+    let host = Counters::read().since(&before);
+    let interrupted = stop.load(Ordering::Relaxed);
+    Ok(finish(settings, config, (report, read, spins), host, interrupted))
+}
+
+/// Reads a recording once to find out what is in it.
+pub fn look(settings: &Settings, open: &Open<'_>) -> Result<Survey, ReplayError> {
+    Ok(survey(open()?, settings.sample, &settings.addresses))
+}
+
+fn check(settings: &Settings, survey: &Survey) -> Result<Timing, ReplayError> {
+    let Some((first, last)) = survey.span else {
+        return Err(ReplayError::NoQuery(Box::new(survey.clone())));
+    };
+    let timing = Timing::of(survey, settings.speed, settings.loops);
+    if timing.whole > SPAN_MAX {
+        let days = timing.whole / (86_400 * lab_load::SECOND);
+        return Err(ReplayError::Span { days, first, last });
+    }
+    let target = settings.target;
+    for &(local, client) in &survey.locals {
+        if local.is_ipv4() != target.is_ipv4() {
+            return Err(ReplayError::Family { local, client, target });
+        }
+        UdpSocket::bind((local, 0))
+            .map_err(|source| ReplayError::ForeignSource { local, client, source })?;
+    }
+    Ok(timing)
+}
+
+/// As many sockets as are wanted, or as there are descriptors and ports.
+fn sockets_max(settings: &Settings, survey: &Survey) -> usize {
+    let wanted = settings.sockets.map_or(u64::MAX, |sockets| sockets as u64);
+    let wanted = wanted.saturating_add(OTHER_DESCRIPTORS);
+    let descriptors = lab_sys::limits::raise_descriptors(wanted.min(1 << 20)).unwrap_or(1_024);
+    let ports = lab_load::run::local_ports() as f64 * PORTS_PART * survey.locals.len().max(1) as f64;
+    let most = descriptors.saturating_sub(OTHER_DESCRIPTORS).min(ports as u64);
+    usize::try_from(wanted.saturating_sub(OTHER_DESCRIPTORS).min(most)).unwrap_or(1).max(1)
+}
+
+fn config(settings: &Settings, survey: &Survey, timing: &Timing) -> Config {
+    let queries = survey.queries().saturating_mul(settings.loops);
+    let seconds = timing.whole.max(SPAN_MIN) as f64 / lab_load::SECOND as f64;
+    let rate = queries as f64 / seconds;
+    // A recording of less than a second has no busiest one.
+    let busiest = survey.busiest as f64 * settings.speed;
+    let peak = if seconds < 1.0 { 1.0 } else { (busiest / rate).max(1.0) };
+    let mut config = Config::new(settings.target, rate);
+    config.pace = Pace::Open { rate, arrivals: Arrivals::Recorded { peak } };
+    config.duration = Duration::from_nanos(timing.whole.saturating_add(SPAN_MIN));
+    config.queries = Some(queries);
+    config.timeout = settings.timeout;
+    config.seed = settings.sample.seed;
+    config.sources = settings.addresses.sources.clone();
+    config.spin = Spin::Auto;
+    config.streams = Streams { connect_first: Some(false), ..Streams::default() };
+    let share = |transport, queries: u64| Share {
+        transport,
+        weight: u32::try_from(queries).unwrap_or(u32::MAX),
+        server: settings.target,
+    };
+    if survey.tcp > 0 {
+        config.transport = Transport::Tcp;
+    }
+    if survey.udp > 0 && survey.tcp > 0 {
+        let shares = [(Transport::Udp, survey.udp), (Transport::Tcp, survey.tcp)];
+        config.mix = shares.map(|(transport, queries)| share(transport, queries)).to_vec();
+    }
+    config
+}
+
+fn finish(
+    settings: &Settings,
+    mut config: Config,
+    (report, read, spun): (Report, Read, bool),
+    host: Counters,
+    interrupted: bool,
+) -> Replayed {
+    let notes = notes(&report, &read);
+    let Report { books, comparison, errors, .. } = report;
+    config.clients = usize::try_from(report.sockets).unwrap_or(usize::MAX);
+    let by_transport = [(Transport::Udp, books.udp), (Transport::Tcp, books.tcp)];
+    let timeout = lab_nanos(settings.timeout);
+    let close = |mut tally: lab_load::tally::Tally| {
+        tally.close(report.elapsed, timeout, interrupted);
+        tally
+    };
+    let by_transport = by_transport.map(|(transport, tally)| (transport, close(tally)));
+    let mut tally = lab_load::tally::Tally::default();
+    by_transport.iter().for_each(|(_, part)| tally.merge(part));
+    let tally = close(tally);
+    let last_sent = tally.span.map_or(0, |span| span.sent.1);
+    let thread = ThreadReport {
+        cpu: report.cpu,
+        waited: report.waited,
+        wall: Duration::from_nanos(report.elapsed),
+        spun,
+        dropped: report.dropped,
+        blocked: report.blocked,
+        receive_buffer: 0,
+        unstamped: 0,
+    };
+    let mut outcome = Outcome {
+        tally,
+        by_transport: if config.mix.is_empty() { Vec::new() } else { by_transport.to_vec() },
+        started: report.started,
+        active: Duration::from_nanos(report.last_answer.max(last_sent)),
+        elapsed: Duration::from_nanos(report.elapsed),
+        server_is_local: host::is_local(settings.target),
+        host,
+        threads: vec![thread],
+        late_end: settings.timeout.saturating_mul(3),
+        plan_hash: read.plan_hash,
+        interrupted,
+        verdict: judge::Verdict::default(),
+    };
+    outcome.verdict = judge::judge(&config, &outcome);
+    for (text, count) in errors {
+        outcome.verdict.invalid.push(format!("{count} queries could not be sent: {text}"));
+    }
+    outcome.verdict.notes.extend(notes);
+    Replayed { config, outcome, comparison }
+}
+
+/// What a reader should know of how the recording was followed.
+fn notes(report: &Report, read: &Read) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut late = report.books.udp.lateness.clone();
+    late.merge(&report.books.tcp.lateness);
+    let late = late.count_above(LATE);
+    let most = report.sockets_max;
+    let all = [
+        (late, "queries left more than 1 ms after their time".to_owned()),
+        (report.starved, "of them were not read yet when their time came".to_owned()),
+        (
+            report.reused,
+            format!("times a socket was given to another source: there were {most} sockets at most"),
+        ),
+        (
+            report.other_ids,
+            "queries had another ID than recorded, which was in use on their socket".to_owned(),
+        ),
+        (
+            read.disorder,
+            "queries stand behind later ones in the recording by more than 100 ms: they left when they were read"
+                .to_owned(),
+        ),
+    ];
+    for (count, text) in all.into_iter().filter(|(count, _)| *count > 0) {
+        notes.push(format!("{count} {text}"));
+    }
+    notes
+}
+
+fn lab_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

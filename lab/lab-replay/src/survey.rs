@@ -1,0 +1,108 @@
+//! What is in a recording, found out before the first query is sent.
+
+use crate::limits::{BROKEN_NAMED, LOCALS_MAX};
+use crate::{Addresses, Recording, Sample};
+use lab_workload::recorded::{Carrier, Content};
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// What is in a recording, of the clients that take part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Survey {
+    /// Queries over UDP.
+    pub udp: u64,
+    /// Queries over TCP.
+    pub tcp: u64,
+    /// Responses to clients.
+    pub responses: u64,
+    /// Queries of clients that are left out.
+    pub left_out: u64,
+    /// The earliest and the latest query: time and packet.
+    pub span: Option<(Moment, Moment)>,
+    /// Queries in the busiest second of the recording.
+    pub busiest: u64,
+    /// Broken parts, the first of which are named.
+    pub broken: u64,
+    /// The names of the first.
+    pub named: Vec<String>,
+    /// Local addresses that clients send from, each with one of these clients.
+    pub locals: Vec<(IpAddr, IpAddr)>,
+}
+
+/// A time in a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Nanoseconds of the recording's clock.
+    pub time: u64,
+    /// The packet or frame.
+    pub number: u64,
+}
+
+impl Survey {
+    /// All queries.
+    pub fn queries(&self) -> u64 {
+        self.udp + self.tcp
+    }
+
+    /// Nanoseconds from the first to the last query.
+    pub fn length(&self) -> u64 {
+        self.span.map_or(0, |(first, last)| last.time - first.time)
+    }
+}
+
+/// Reads `recording` to its end.
+pub fn survey(recording: Recording, sample: Sample, addresses: &Addresses) -> Survey {
+    let mut survey = Survey::default();
+    let mut locals = HashSet::new();
+    // Queries of the second that is being counted.
+    let (mut second, mut within) = (0, 0);
+    for record in recording {
+        let record = match record {
+            Ok(record) => record,
+            Err(broken) => {
+                survey.broken += 1;
+                if survey.named.len() < BROKEN_NAMED {
+                    survey.named.push(broken.to_string());
+                }
+                continue;
+            }
+        };
+        let takes_part = sample.has(record.client.ip());
+        match (&record.content, record.carrier) {
+            (Content::Query(_), _) if !takes_part => {
+                survey.left_out += 1;
+                continue;
+            }
+            (Content::Query(_), Carrier::Udp) => survey.udp += 1,
+            (Content::Query(_), Carrier::Tcp) => survey.tcp += 1,
+            (Content::Response(_), _) if takes_part => {
+                survey.responses += 1;
+                continue;
+            }
+            _ => continue,
+        }
+        let moment = Moment { time: record.time, number: record.number };
+        let (first, last) = survey.span.get_or_insert((moment, moment));
+        if moment.time < first.time {
+            *first = moment;
+        }
+        if moment.time > last.time {
+            *last = moment;
+        }
+        if moment.time / SECOND != second {
+            (second, within) = (moment.time / SECOND, 0);
+        }
+        within += 1;
+        survey.busiest = survey.busiest.max(within);
+        if let Some(local) = addresses.of(record.client.ip())
+            && locals.len() < LOCALS_MAX
+            && locals.insert(local)
+        {
+            survey.locals.push((local, record.client.ip()));
+        }
+    }
+    survey
+}

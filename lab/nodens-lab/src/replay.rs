@@ -1,0 +1,283 @@
+//! `nodens-lab replay`: the queries of a recording again, as they were, and the responses beside the recorded ones.
+
+use crate::export::Kept;
+use crate::load::{live, output, prometheus, summary};
+use crate::server::Server;
+use crate::term::{self, Style};
+use anyhow::{Result, bail};
+use lab_load::{Observer, Progress, sources};
+use lab_replay::replay::look;
+use lab_replay::{
+    Addresses, Comparison, Recording, ReplayError, Replayed, Rewrite, Sample, Settings, Survey,
+};
+use lab_result::collect::Collector;
+use lab_result::{About, Generator, Requirement, ResultFile};
+use lab_workload::capture;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Speeds that make sense.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
+
+/// Arguments of `replay`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Packet capture: pcap or pcapng.
+    capture: PathBuf,
+    /// The server to ask: an address or a name, with a port or without.
+    #[arg(short = 's', long, value_name = "SERVER")]
+    target: Server,
+    /// Port of the servers in the capture.
+    #[arg(long, value_name = "PORT", default_value_t = 53)]
+    capture_port: u16,
+    /// So many times as fast as recorded.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    speed: f64,
+    /// Go through the capture so many times.
+    #[arg(long, value_name = "TIMES", default_value_t = 1)]
+    loops: u64,
+    /// Replay this part of the clients, chosen by their addresses: each with all of its queries or with none.
+    #[arg(long, value_name = "PART", default_value = "1", value_parser = lab_units::part)]
+    clients: f64,
+    /// Send from these addresses, as 127.0.0.2-127.0.0.9: each client always from the same, chosen by its address.
+    #[arg(long, value_name = "ADDRESSES")]
+    source: Option<String>,
+    /// Send from addresses of another prefix, as 10.1.0.0/16=127.1.0.0/16, with the host bits of the client; may be
+    /// repeated, the first that fits counts, before --source.
+    #[arg(long, value_name = "FROM=TO")]
+    rewrite: Vec<Rewrite>,
+    /// Sockets and connections at the same time; more sources than that share sockets [default: as many as
+    /// there are descriptors and ports].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    sockets: Option<u32>,
+    /// When a query has timed out, as 2s or 500ms; a bare number is seconds.
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = lab_units::seconds)]
+    timeout: u64,
+    /// Differences from the recorded responses to name.
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    differences: usize,
+    /// Exit with 5 if a smaller part of the recorded responses is the same, as 99.9%.
+    #[arg(long, value_name = "PART", value_parser = lab_units::part)]
+    require_same: Option<f64>,
+    /// Stop at the first broken packet instead of leaving it out.
+    #[arg(long)]
+    strict: bool,
+    /// Seed of the choice of clients.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Do not ask the server for its version (version.bind. TXT CH) before the replay.
+    #[arg(long)]
+    no_version: bool,
+    #[command(flatten)]
+    output: output::OutArgs,
+}
+
+pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
+    let settings = settings(args)?;
+    let places = args.output.places(settings.target, None)?;
+    let open = || recording(&args.capture, args.capture_port);
+    let survey = look(&settings, &open)?;
+    tell_broken(args, &survey)?;
+    let collector = Collector::start(settings.target, !args.no_version, None);
+    if !args.output.json {
+        term::out(&heading(args, &settings, &survey));
+    }
+    let mut watch = Watch::new(args, &settings, &survey)?;
+    let replayed = lab_replay::replay(&settings, &survey, &open, stop, &mut watch)?;
+    watch.live.clear();
+    let Replayed { config, mut outcome, comparison } = replayed;
+    outcome.verdict.notes.extend(comparison_notes(&comparison));
+    let about = About {
+        generator: Generator {
+            name: "nodens-lab".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        provenance: collector.finish(),
+        workload: lab_result::Workload {
+            source: source(args),
+            questions: None,
+            period: Some(survey.queries()),
+        },
+    };
+    let mut result = lab_result::convert(&config, &outcome, about);
+    result.requirements = args.require_same.map(|part| same(&comparison, part)).into_iter().collect();
+    if args.output.json {
+        term::out(lab_result::to_json(&result).trim_end());
+    } else {
+        term::out(&summary::text(&result, term::width()));
+    }
+    places.write(Kept::Load(&result))?;
+    Ok(ExitCode::from(exit(&outcome, &result)))
+}
+
+fn settings(args: &Args) -> Result<Settings> {
+    if !SPEEDS.contains(&args.speed) {
+        bail!("--speed {}, expected a factor from 0.001 to 1000000", args.speed);
+    }
+    if args.loops == 0 {
+        bail!("--loops 0, expected at least 1");
+    }
+    if args.clients <= 0.0 {
+        bail!("--clients 0 leaves out every client, expected a part of more than 0");
+    }
+    if args.capture == Path::new("-") {
+        bail!("a capture is read more than once, so it cannot be standard input: name a file");
+    }
+    let sources = args.source.as_deref().map_or(Ok(Vec::new()), sources::parse)?;
+    Ok(Settings {
+        target: args.target.find_and_tell(53)?,
+        speed: args.speed,
+        loops: args.loops,
+        sample: Sample { part: args.clients, seed: args.seed },
+        addresses: Addresses { rewrites: args.rewrite.clone(), sources },
+        timeout: Duration::from_nanos(args.timeout),
+        sockets: args.sockets.map(|sockets| usize::try_from(sockets).unwrap_or(usize::MAX)),
+        differences: args.differences,
+    })
+}
+
+/// The recording from its beginning.
+fn recording(path: &Path, port: u16) -> Result<Recording, ReplayError> {
+    let shown = || path.display().to_string();
+    let unreadable = |source| ReplayError::Unreadable { path: shown(), source };
+    let file = File::open(path).map_err(unreadable)?;
+    let recording = capture::Recording::open(file, port).map_err(unreadable)?;
+    Ok(Box::new(recording.ok_or_else(|| ReplayError::NoRecording(shown()))?))
+}
+
+/// Prints what of the capture is left out because it is broken, and stops with `--strict`.
+fn tell_broken(args: &Args, survey: &Survey) -> Result<()> {
+    let path = args.capture.display();
+    if let Some(first) = survey.named.first().filter(|_| args.strict) {
+        bail!("{path}: {first}");
+    }
+    for broken in &survey.named {
+        eprintln!("{path}: {broken}, left out");
+    }
+    let more = survey.broken.saturating_sub(survey.named.len() as u64);
+    if more > 0 {
+        eprintln!("{path}: {} more left out", term::count(more));
+    }
+    Ok(())
+}
+
+/// The capture, and how it is gone through.
+fn source(args: &Args) -> String {
+    let mut text = format!("replay of {}", args.capture.display());
+    if args.speed != 1.0 {
+        text += &format!(", {} times as fast as recorded", args.speed);
+    }
+    if args.loops > 1 {
+        text += &format!(", {} times", args.loops);
+    }
+    if args.clients < 1.0 {
+        text += &format!(", {} of the clients", term::percent(args.clients));
+    }
+    text
+}
+
+fn seconds(settings: &Settings, survey: &Survey) -> f64 {
+    survey.length() as f64 / lab_load::SECOND as f64 / settings.speed * settings.loops as f64
+}
+
+fn heading(args: &Args, settings: &Settings, survey: &Survey) -> String {
+    let title = term::paint(Style::Bold, &settings.target.to_string());
+    let queries: Vec<_> = [("UDP", survey.udp), ("TCP", survey.tcp)]
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{} queries over {name}", term::count(*count)))
+        .collect();
+    let left_out = match survey.left_out {
+        0 => String::new(),
+        count => format!(", {} of other clients left out", term::count(count)),
+    };
+    format!(
+        "{title}  {}: {}{left_out}, {} recorded responses, {:.1} s",
+        source(args),
+        queries.join(" and "),
+        term::count(survey.responses),
+        seconds(settings, survey)
+    )
+}
+
+/// What the comparison says, the differences last.
+fn comparison_notes(comparison: &Comparison) -> Vec<String> {
+    if comparison.compared() == 0 {
+        return vec!["the capture has no responses to compare with".to_owned()];
+    }
+    let counts = [
+        ("the same", comparison.same),
+        ("with another RCODE", comparison.other_rcode),
+        ("with other flags", comparison.other_flags),
+        ("with other records", comparison.other_records),
+        ("missing", comparison.missing),
+        ("unreadable", comparison.unreadable),
+    ];
+    let shown = counts.iter().filter(|(what, count)| *count > 0 || *what == "the same");
+    let parts: Vec<_> =
+        shown.map(|(what, count)| format!("{} {what}", term::count(*count))).collect();
+    let mut text = format!(
+        "of {} recorded responses {}",
+        term::count(comparison.compared()),
+        parts.join(", ")
+    );
+    if comparison.not_recorded > 0 {
+        text += &format!("; {} responses have no recorded one", term::count(comparison.not_recorded));
+    }
+    std::iter::once(text).chain(comparison.named.iter().cloned()).collect()
+}
+
+/// Whether the part of the recorded responses that came again is large enough.
+fn same(comparison: &Comparison, part: f64) -> Requirement {
+    let (same, all) = (comparison.same, comparison.compared());
+    let found = if all == 0 {
+        "no recorded response to compare with".to_owned()
+    } else {
+        format!("{} ({same} of {all})", term::percent(same as f64 / all as f64))
+    };
+    Requirement {
+        limit: format!("same>={}", term::percent(part)),
+        found,
+        met: all > 0 && same as f64 >= part * all as f64,
+    }
+}
+
+/// What became of the run, the gravest first.
+fn exit(outcome: &lab_load::Outcome, result: &ResultFile) -> u8 {
+    match outcome {
+        outcome if outcome.interrupted => crate::EXIT_INTERRUPTED,
+        outcome if outcome.nothing_listens() => crate::EXIT_NOTHING_LISTENS,
+        outcome if !outcome.verdict.is_valid() => crate::EXIT_INVALID,
+        _ if result.requirements.iter().any(|requirement| !requirement.met) => {
+            crate::EXIT_REQUIREMENT
+        }
+        _ => 0,
+    }
+}
+
+/// What is done while a replay runs.
+struct Watch {
+    metrics: Option<prometheus::Endpoint>,
+    live: live::Live,
+}
+
+impl Watch {
+    fn new(args: &Args, settings: &Settings, survey: &Survey) -> Result<Self> {
+        let seconds = seconds(settings, survey);
+        let rate = survey.queries() as f64 * settings.loops as f64 / seconds.max(0.001);
+        let title = format!("{} replay", settings.target);
+        let view = live::View::new(title, (seconds * 10.0).ceil() / 10.0, Some(rate));
+        let metrics = args.output.metrics(settings.target)?;
+        Ok(Self { metrics, live: live::Live::new(view) })
+    }
+}
+
+impl Observer for Watch {
+    fn second(&mut self, progress: &Progress) {
+        self.metrics.iter_mut().for_each(|metrics| metrics.add(progress));
+        self.live.show(progress);
+    }
+}
