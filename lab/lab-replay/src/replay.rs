@@ -64,7 +64,7 @@ pub enum ReplayError {
         source: io::Error,
     },
     /// The file is no recording.
-    #[error("{0} is not a packet capture, expected the format pcap or pcapng")]
+    #[error("{0} is not a capture, expected the format pcap, pcapng or dnstap")]
     NoRecording(String),
     /// The recording has no query of a client that takes part.
     #[error("no query in the recording{}", why_none(.0))]

@@ -1,18 +1,22 @@
 //! The queries in a packet capture (pcap or pcapng), in order, with the clients that asked them and
-//! their times.
+//! their times; also those in a file of dnstap, in which frames take the place of packets.
 //!
 //! Taken are messages that are no responses and that were sent to the port of DNS, over UDP or TCP.
 //! What is broken is named by the number of its packet and left out; everything else continues. In a TCP
 //! connection of which octets are missing, what follows them is left out, since it is not known where the
 //! next message starts. Fragments of IP are not put together.
 
+mod any;
 mod file;
 mod packet;
 mod recording;
 mod tcp;
 
+pub use any::{Messages, OpenError, open};
 pub use recording::Recording;
 
+use crate::dnstap::{self, FrameError, Role};
+use crate::recorded::{Content, Record};
 use crate::workload::{Step, Workload};
 use nodens_wire::{Flags, Header};
 use packet::{Datagram, Kind};
@@ -21,7 +25,7 @@ use std::net::IpAddr;
 
 /// A capture that cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a packet capture, expected the format pcap or pcapng")]
+#[error("not a capture, expected the format pcap, pcapng or dnstap (Frame Streams)")]
 pub struct NoCapture;
 
 /// A packet that is broken.
@@ -93,10 +97,20 @@ pub struct Capture {
     pub others: u64,
     /// Broken packets.
     pub faults: Vec<PacketError>,
+    /// Broken frames of dnstap.
+    pub broken_frames: Vec<FrameError>,
 }
 
-/// Reads a capture; `port` is the servers' port.
+/// Reads a capture; `port` is the servers' port. Of dnstap, what clients ask is taken.
 pub fn read(octets: &[u8], port: u16) -> Result<Capture, NoCapture> {
+    read_roles(octets, port, &Role::OF_CLIENTS)
+}
+
+/// The same, with the `roles` between which messages of dnstap are taken; packets have none.
+pub fn read_roles(octets: &[u8], port: u16, roles: &[Role]) -> Result<Capture, NoCapture> {
+    if dnstap::is_stream(octets) {
+        return Ok(tapped(octets, roles));
+    }
     let mut reader = Reader { port, ..Reader::default() };
     file::packets(octets, |packet| {
         reader.capture.packets = reader.capture.packets.max(packet.number);
@@ -107,6 +121,29 @@ pub fn read(octets: &[u8], port: u16) -> Result<Capture, NoCapture> {
         }
     })?;
     Ok(reader.finish())
+}
+
+/// The queries in a file of dnstap.
+fn tapped(octets: &[u8], roles: &[Role]) -> Capture {
+    let mut reader = Reader::default();
+    let mut broken_frames = Vec::new();
+    match dnstap::Recording::open(octets, roles) {
+        Ok(mut recording) => {
+            while let Some(record) = recording.read() {
+                match record {
+                    Ok(record) => reader.record(&record),
+                    Err(error) => broken_frames.push(error),
+                }
+            }
+            reader.capture.packets = recording.frames();
+            reader.capture.others += recording.others();
+        }
+        Err(error) => {
+            reader.capture.packets = error.frame;
+            broken_frames.push(error);
+        }
+    }
+    Capture { broken_frames, ..reader.finish() }
 }
 
 #[derive(Default)]
@@ -150,6 +187,15 @@ impl Reader {
                     self.fail(number, fault);
                 }
             }
+        }
+    }
+
+    fn record(&mut self, record: &Record) {
+        match &record.content {
+            Content::Query(message) => {
+                self.message(record.number, record.time, record.client.ip(), message);
+            }
+            Content::Response(_) | Content::Opened | Content::Ended => self.capture.others += 1,
         }
     }
 

@@ -6,6 +6,7 @@
 //! - [`workload`]: messages and the order in which they are used, [`plan`] names them all together;
 //! - [`edns`], [`types`], [`tsig`]: what queries look like;
 //! - [`names`], [`binary`], [`update`]: the files of dnsperf and others; [`capture`]: packets;
+//!   [`dnstap`]: what servers write about their messages;
 //! - [`recorded`]: what was recorded of a traffic, as it happened;
 //! - [`template`]: names that are made;
 //! - [`search`]: what a lookup becomes on the wire; [`cluster`]: the pods of a Kubernetes node.
@@ -19,6 +20,7 @@
 pub mod binary;
 pub mod capture;
 pub mod cluster;
+pub mod dnstap;
 pub mod edns;
 pub mod names;
 pub mod plan;

@@ -24,6 +24,7 @@ mod replay;
 mod report;
 mod scenarios;
 mod server;
+mod tapped;
 mod term;
 
 use clap::{Parser, Subcommand};

@@ -3,6 +3,7 @@
 use crate::export::Kept;
 use crate::load::{live, output, prometheus, summary};
 use crate::server::Server;
+use crate::tapped::{RoleName, roles};
 use crate::term::{self, Style};
 use anyhow::{Result, bail};
 use lab_load::{Observer, Progress, sources};
@@ -12,7 +13,8 @@ use lab_replay::{
 };
 use lab_result::collect::Collector;
 use lab_result::{About, Generator, Requirement, ResultFile};
-use lab_workload::capture;
+use lab_workload::capture::{self, OpenError};
+use lab_workload::dnstap::Role;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,7 +27,7 @@ const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
 /// Arguments of `replay`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Packet capture: pcap or pcapng.
+    /// Capture: pcap, pcapng or dnstap.
     capture: PathBuf,
     /// The server to ask: an address or a name, with a port or without.
     #[arg(short = 's', long, value_name = "SERVER")]
@@ -33,6 +35,9 @@ pub(crate) struct Args {
     /// Port of the servers in the capture.
     #[arg(long, value_name = "PORT", default_value_t = 53)]
     capture_port: u16,
+    /// Between whom messages of dnstap are taken [default: client,auth].
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLES")]
+    dnstap_role: Vec<RoleName>,
     /// So many times as fast as recorded.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
@@ -78,7 +83,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let settings = settings(args)?;
     let places = args.output.places(settings.target, None)?;
-    let open = || recording(&args.capture, args.capture_port);
+    let open = || recording(&args.capture, args.capture_port, &roles(&args.dnstap_role));
     let survey = look(&settings, &open)?;
     tell_broken(args, &survey)?;
     let collector = Collector::start(settings.target, !args.no_version, None);
@@ -103,7 +108,8 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         },
     };
     let mut result = lab_result::convert(&config, &outcome, about);
-    result.requirements = args.require_same.map(|part| same(&comparison, part)).into_iter().collect();
+    result.requirements =
+        args.require_same.map(|part| same(&comparison, part)).into_iter().collect();
     if args.output.json {
         term::out(lab_result::to_json(&result).trim_end());
     } else {
@@ -140,12 +146,18 @@ fn settings(args: &Args) -> Result<Settings> {
 }
 
 /// The recording from its beginning.
-fn recording(path: &Path, port: u16) -> Result<Recording, ReplayError> {
+fn recording(path: &Path, port: u16, roles: &[Role]) -> Result<Recording, ReplayError> {
     let shown = || path.display().to_string();
     let unreadable = |source| ReplayError::Unreadable { path: shown(), source };
     let file = File::open(path).map_err(unreadable)?;
-    let recording = capture::Recording::open(file, port).map_err(unreadable)?;
-    Ok(Box::new(recording.ok_or_else(|| ReplayError::NoRecording(shown()))?))
+    match capture::open(file, port, roles) {
+        Ok(messages) => Ok(Box::new(messages)),
+        Err(OpenError::Io(error)) => Err(unreadable(error)),
+        Err(OpenError::Format(_)) => Err(ReplayError::NoRecording(shown())),
+        Err(OpenError::Frame(error)) => {
+            Err(unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
+        }
+    }
 }
 
 /// Prints what of the capture is left out because it is broken, and stops with `--strict`.
@@ -225,7 +237,8 @@ fn comparison_notes(comparison: &Comparison) -> Vec<String> {
         parts.join(", ")
     );
     if comparison.not_recorded > 0 {
-        text += &format!("; {} responses have no recorded one", term::count(comparison.not_recorded));
+        text +=
+            &format!("; {} responses have no recorded one", term::count(comparison.not_recorded));
     }
     std::iter::once(text).chain(comparison.named.iter().cloned()).collect()
 }

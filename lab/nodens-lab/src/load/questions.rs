@@ -4,6 +4,7 @@ mod captured;
 mod files;
 mod lookups;
 
+use crate::tapped::{RoleName, roles};
 use crate::term;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -45,7 +46,7 @@ pub(crate) struct Questions {
         conflicts_with_all = ["binary", "hit_rate", "search", "qtype"]
     )]
     updates: bool,
-    /// Packet capture (pcap or pcapng) whose queries are sent in order; - is standard input.
+    /// Capture (pcap, pcapng or dnstap) whose queries are sent in order; - is standard input.
     #[arg(
         long,
         value_name = "FILE",
@@ -55,6 +56,9 @@ pub(crate) struct Questions {
     /// Port that the queries in the capture were sent to.
     #[arg(long, value_name = "PORT", default_value_t = 53, requires = "capture")]
     capture_port: u16,
+    /// Between whom messages of dnstap are taken [default: client,auth].
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLES", requires = "capture")]
+    dnstap_role: Vec<RoleName>,
     /// Send each query of the capture at its time, instead of at a rate, and end with the capture.
     #[arg(long, requires = "capture", conflicts_with_all = ["rate", "closed_loop", "arrivals"])]
     original_timing: bool,

@@ -172,7 +172,7 @@ fn queries_are_made_or_refused_with_the_reason() {
         (&["--warm-up", "--template", "{seq}", "--count", "0"], "--count 0"),
         (&["-w", "unique", "--warm-up"], "--warm-up needs queries that repeat"),
         (&["--capture", names, "--original-timing", "--slo", "loss=0"], "cannot be used with"),
-        (&["--capture", names], "expected the format pcap or pcapng"),
+        (&["--capture", names], "expected the format pcap, pcapng or dnstap"),
         (
             &["-u", "-d", names, "--strict"],
             "names:2:1: `two.example` is not a command of an update",

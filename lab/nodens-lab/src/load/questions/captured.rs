@@ -1,7 +1,7 @@
 //! Queries out of packet captures, at a rate or at their own times.
 
-use super::Questions;
 use super::files::octets;
+use super::{Questions, roles};
 use crate::term;
 use anyhow::{Context, Result, anyhow, bail};
 use lab_load::run::client_rate_max;
@@ -25,16 +25,18 @@ impl Questions {
         if !SPEEDS.contains(&self.speed) {
             bail!("--speed {}, expected a factor from 0.001 to 1000000", self.speed);
         }
-        let read = capture::read(&octets(path)?, self.capture_port);
+        let roles = roles(&self.dnstap_role);
+        let read = capture::read_roles(&octets(path)?, self.capture_port, &roles);
         let capture = read.map_err(|error| anyhow!("{}: {error}", path.display()))?;
         self.faults(path, &capture.faults)?;
+        self.faults(path, &capture.broken_frames)?;
         eprintln!(
             "{}: {} queries in {} packets, {} other packets, {} faults",
             path.display(),
             term::count(capture.questions.len() as u64),
             term::count(capture.packets),
             term::count(capture.others),
-            term::count(capture.faults.len() as u64),
+            term::count((capture.faults.len() + capture.broken_frames.len()) as u64),
         );
         if capture.questions.is_empty() {
             bail!("{} has no query to port {}", path.display(), self.capture_port);
