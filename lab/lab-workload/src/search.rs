@@ -22,6 +22,12 @@
 //!
 //! Retries, several servers, `single-request` and caches are not modelled.
 
+mod measure;
+pub mod observed;
+pub mod resolv_conf;
+
+pub use measure::{Course, Measure};
+
 use crate::edns::Edns;
 use crate::workload::{Step, Style, Workload};
 use nodens_wire::{Name, Type};
@@ -30,7 +36,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 /// The most dots that `ndots` can ask for in all three.
-const NDOTS_MAX: usize = 15;
+pub const NDOTS_MAX: usize = 15;
 /// The longest line that musl reads, with its end.
 const MUSL_LINE_MAX: usize = 255;
 

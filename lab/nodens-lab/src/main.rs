@@ -23,6 +23,7 @@ mod load;
 mod replay;
 mod report;
 mod scenarios;
+mod search;
 mod server;
 mod tapped;
 mod term;
@@ -69,6 +70,8 @@ enum Command {
     Compare(compare::Args),
     /// Show what a Nodens cache on a node does to the queries of its pods.
     Demo(demo::Args),
+    /// Work out what search lists cost: from names and a resolv.conf, or from a capture or dnstap.
+    Search(Box<search::Args>),
     /// Open connections over TCP and keep them: what each costs a server, and whether it stays.
     Hold(hold::Args),
     /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
@@ -110,6 +113,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Ab(args) => ab::run(&args, stop),
         Command::Compare(args) => compare::run(&args),
         Command::Demo(args) => demo::run(&args, stop),
+        Command::Search(args) => search::run(&args, stop),
         Command::Hold(args) => hold::run(&args, stop),
         Command::Bench(args) => bench::run(&args, stop),
         Command::Authority(args) => scenarios::run(&args, stop),

@@ -135,3 +135,98 @@ proptest! {
         _ = text.parse::<Existing>();
     }
 }
+
+fn course(libc: Libc, measure: Measure, text: &str, existing: &str) -> (usize, usize, usize) {
+    let existing: Existing = existing.parse().unwrap();
+    let course = resolver(libc).with(measure, text, |name| existing.find(name));
+    (course.asked.len(), course.denied, course.by_server.len())
+}
+
+#[test]
+fn each_measure_saves_what_it_should() {
+    let all = [Libc::Glibc, Libc::Musl, Libc::Go];
+    let outside = "www.example.org";
+    for (measure, text, existing, expected) in [
+        (Measure::AsItIs, outside, outside, (4, 3, 0)),
+        (Measure::Ndots(2), outside, outside, (1, 0, 0)),
+        (Measure::Ndots(3), outside, outside, (4, 3, 0)),
+        (Measure::TrailingDot, outside, outside, (1, 0, 0)),
+        (Measure::TrailingDot, "www.example.org.", outside, (1, 0, 0)),
+        (Measure::TrailingDot, "db.other", "db.other.svc.cluster.local", (1, 0, 0)),
+        (Measure::TrailingDot, "nowhere", "", (1, 1, 0)),
+        (Measure::Autopath, outside, outside, (1, 0, 4)),
+        (Measure::Autopath, "db.other", "db.other.svc.cluster.local", (1, 0, 2)),
+        (Measure::Autopath, "web", "web.default.svc.cluster.local", (1, 0, 1)),
+        (Measure::Autopath, "nowhere", "", (4, 4, 0)),
+        (Measure::Autopath, "www.example.org.", outside, (1, 0, 0)),
+        (Measure::Ndots(1), "a b", "", (0, 0, 0)),
+    ] {
+        for libc in all {
+            if text == "a b" && libc == Libc::Musl {
+                continue;
+            }
+            assert_eq!(
+                course(libc, measure, text, existing),
+                expected,
+                "{libc:?} {measure:?} {text}"
+            );
+        }
+    }
+    // Other resolvers end where the name itself is denied.
+    let short = "db.other.svc.cluster.local";
+    let asked = all.map(|libc| course(libc, Measure::Ndots(1), "db.other", short));
+    assert_eq!(asked, [(3, 2, 0), (1, 1, 0), (3, 2, 0)]);
+    // What a server finds first ends its walk, whatever the client does with it.
+    let empty = "web.svc.cluster.local NODATA\nweb.cluster.local";
+    let asked = all.map(|libc| course(libc, Measure::Autopath, "web", empty));
+    assert_eq!(asked, [(3, 2, 0), (1, 1, 2), (3, 2, 0)]);
+}
+
+#[test]
+fn a_server_that_walks_takes_between_its_last_name_and_all() {
+    let existing: Existing = "www.example.org".parse().unwrap();
+    let wait = |measure| {
+        let course = resolver(Libc::Glibc).with(measure, "www.example.org", |n| existing.find(n));
+        course.wait(|name| if name.view().label_count() == 3 { 100 } else { 1 })
+    };
+    assert_eq!(wait(Measure::AsItIs), (103, 103));
+    assert_eq!(wait(Measure::Autopath), (100, 103));
+    assert_eq!(wait(Measure::TrailingDot), (100, 100));
+}
+
+#[test]
+fn resolv_conf_is_read_as_resolvers_read_it() {
+    use resolv_conf::ResolvConf;
+    let text = "# a comment\nnameserver 10.96.0.10\nsearch a.example\nsearch b.example c.example.\n\
+        ; another\noptions timeout:1 ndots:5 single-request-reopen\nserach d.example\n";
+    let conf = ResolvConf::parse(text).unwrap();
+    assert_eq!(
+        (conf.ndots, &*conf.search),
+        (5, &["b.example", "c.example."].map(str::to_owned)[..])
+    );
+    assert_eq!(
+        conf.notes,
+        [
+            "6:27: `single-request-reopen` is not modelled",
+            "7:1: `serach` is ignored, resolvers know nameserver, domain, search, sortlist, options",
+        ]
+    );
+    assert_eq!(ResolvConf::parse(""), Ok(ResolvConf::default()));
+    let read = |text: &str| ResolvConf::parse(text).unwrap();
+    assert_eq!((read("options ndots:99").ndots, ResolvConf::default().ndots), (15, 1));
+    assert_eq!(read("search x.example\ndomain y.example z.example").search, ["y.example"]);
+    for (text, expected) in [
+        ("options ndots:x", "1:9: `ndots:x`, expected ndots: and a number"),
+        ("options ndots:", "1:9: `ndots:`, expected ndots: and a number"),
+        ("options ndots:-1", "1:9: `ndots:-1`, expected ndots: and a number"),
+        ("nameserver 1.1.1.1\nsearch", "2:1: `search`, expected a domain name behind it"),
+        ("search a..b", "1:8: `a..b`, expected a domain name"),
+        ("search a.example # my own", "1:18: `#`, expected a domain name"),
+        (
+            " search a.example",
+            "1:2: `search`, expected it at the start of the line, where glibc looks for it",
+        ),
+    ] {
+        assert_eq!(ResolvConf::parse(text).unwrap_err().to_string(), expected);
+    }
+}
