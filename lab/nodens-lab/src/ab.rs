@@ -19,6 +19,7 @@ use crate::child::Scratch;
 use crate::export::Kept;
 use crate::term::{self, Live, Style};
 use anyhow::{Context, Result};
+use lab_experiment::placement::{Placement, Sharing, Wish};
 use lab_result::Generator as Program;
 use lab_result::collect::Collector;
 use lab_result::comparison::{self, Block, ComparisonFile, ComparisonPlan, Load, Verdict};
@@ -113,9 +114,13 @@ fn bench<'a>(
     let allowed = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
     let (mut cpus, mut server_cpus) = (args.cpus.clone(), args.server_cpus.clone());
     let started_here = specs.iter().any(Spec::is_command);
-    if started_here && cpus.is_empty() && server_cpus.is_empty() && allowed.len() > args.threads {
-        let (servers, load) = allowed.split_at(allowed.len() - args.threads);
-        (server_cpus, cpus) = (servers.to_vec(), load.to_vec());
+    if started_here && cpus.is_empty() && server_cpus.is_empty() {
+        let wish =
+            Wish { subject: 1..=usize::MAX, helper: 0..=0, load: args.threads..=args.threads };
+        let placed = Placement::choose(&allowed, &wish);
+        if placed.sharing == Sharing::None {
+            (server_cpus, cpus) = (placed.subject, placed.load);
+        }
     }
     let probe = sets.first().context("there are no queries")?.workload.clone();
     let scratch = Scratch::new()?;
@@ -224,12 +229,11 @@ fn measure(bench: &mut Bench<'_>, plan: &ComparisonPlan, specs: &[Spec; 2]) -> R
         collector = Some(started);
     }
     let started = SystemTime::now();
-    let order = plan::order(plan.noise_pairs, lab_random::at(plan.seed, 41));
-    let noise =
-        Phase { name: "noise", specs: [a, a], pairs: plan.noise_pairs, order, salt: 0x5eed };
+    let seed = lab_random::at(plan.seed, 41);
+    let noise = Phase { name: "noise", specs: [a, a], pairs: plan.noise_pairs, seed, salt: 0x5eed };
     let noise = bench.phase(plan, &noise)?;
-    let order = plan.order.clone();
-    let pairs = Phase { name: "comparison", specs: [a, b], pairs: plan.pairs, order, salt: 0 };
+    let seed = plan.seed;
+    let pairs = Phase { name: "comparison", specs: [a, b], pairs: plan.pairs, seed, salt: 0 };
     let comparison = bench.phase(plan, &pairs)?;
     if let Some(live) = &bench.live {
         live.clear();

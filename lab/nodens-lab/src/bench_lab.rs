@@ -14,6 +14,7 @@ use crate::child::Scratch;
 use crate::term::{self, Live, Style, Table};
 use anyhow::{Context, Result, bail};
 use lab_echo::arrivals::Spacing;
+use lab_experiment::placement::{Placement, Wish};
 use network::Network;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -93,9 +94,9 @@ struct Cpus {
 impl Cpus {
     fn choose() -> Result<Self> {
         let all = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
-        let load: Vec<usize> = all.last().copied().into_iter().collect();
-        let rest = all.len().saturating_sub(1).clamp(1, 2);
-        Ok(Self { echo: all.into_iter().take(rest).collect(), load })
+        let wish = Wish { subject: 1..=2, helper: 0..=0, load: 1..=1 };
+        let Placement { subject, load, .. } = Placement::choose(&all, &wish);
+        Ok(Self { echo: subject, load })
     }
 }
 

@@ -23,6 +23,7 @@ mod zones;
 use crate::child::Scratch;
 use crate::term::{self, Live, Style};
 use anyhow::{Context, Result, bail};
+use lab_experiment::placement::{Placement, Wish};
 use servers::Peer;
 use sheet::Sheet;
 use std::io::IsTerminal;
@@ -111,11 +112,10 @@ impl Cpus {
     /// Half for the server under test, half for the rest; all share a single one.
     fn choose() -> Result<Self> {
         let all = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
-        let (server, others) = all.split_at(all.len() / 2);
-        Ok(match server.is_empty() {
-            true => Self { server: all.clone(), others: all },
-            false => Self { server: server.to_vec(), others: others.to_vec() },
-        })
+        let others = all.len().div_ceil(2);
+        let wish = Wish { subject: 1..=usize::MAX, helper: 0..=0, load: others..=others };
+        let Placement { subject, load, .. } = Placement::choose(&all, &wish);
+        Ok(Self { server: subject, others: load })
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod values;
 
-use super::plan::Metric;
+use super::plan::{ARMS, Metric};
 use lab_result::comparison::{
     Block, Cell, ComparisonPlan, Cost, Finding, Load, MetricPlan, Omitted, Verdict,
 };
@@ -216,7 +216,7 @@ fn punctual(blocks: &[Block], load: &Load) -> Result<(), String> {
 pub(crate) fn costs(plan: &ComparisonPlan, blocks: &[Block]) -> Vec<Cost> {
     let mut costs = Vec::new();
     for set in &plan.sets {
-        for side in ["a", "b"] {
+        for side in ARMS {
             let mine: Vec<&Block> = blocks
                 .iter()
                 .filter(|block| {

@@ -1,10 +1,13 @@
-//! The blocks: pairs in the order of the coin, groups of fresh processes, faults of the machine.
+//! The blocks: two arms on the engine of `lab-experiment`, with servers, loads and an echo.
 
-use super::plan::Set;
+use super::plan::{ARMS, Set};
 use super::side::{Instance, Spec, Starter};
+use crate::counters::Reading;
 use crate::term::{self, Live};
 use anyhow::{Context, Result, bail};
 use lab_echo::udp::{Echo, Options};
+use lab_experiment::disturbance::{Again, Fault, Kind, Machine, Signs, Together};
+use lab_experiment::{Arm, Design, Measured, Place, Ready, Record, Subject, Unit};
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace};
 use lab_result::comparison::{Block, ComparisonPlan, Load};
@@ -12,8 +15,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// More steal than this spoils a block.
-const STEAL_MAX: f64 = 0.01;
 /// How long the echo is asked before a group, and at which rate at most.
 const ECHO: Duration = Duration::from_millis(200);
 const ECHO_RATE_MAX: f64 = 20_000.0;
@@ -57,7 +58,8 @@ pub(crate) struct Phase<'a> {
     pub(crate) name: &'static str,
     pub(crate) specs: [&'a Spec; 2],
     pub(crate) pairs: usize,
-    pub(crate) order: Vec<String>,
+    /// Decides which side comes first in each pair.
+    pub(crate) seed: u64,
     /// Distinguishes the queries of phases.
     pub(crate) salt: u64,
 }
@@ -74,13 +76,69 @@ pub(crate) struct Bench<'a> {
     pub(crate) done: (usize, usize),
 }
 
-/// Where a block stands.
-struct Place<'p> {
+/// The pairs of a phase, for the engine.
+struct Pairs<'p, 'b> {
+    bench: &'p mut Bench<'b>,
+    plan: &'p ComparisonPlan,
     phase: &'p Phase<'p>,
-    load: &'p Load,
-    pair: usize,
-    attempt: usize,
-    seed: u64,
+    /// Of the group that is measured, in the order of the arms.
+    servers: Vec<Instance>,
+}
+
+impl Subject for Pairs<'_, '_> {
+    type Value = Block;
+    type Error = anyhow::Error;
+
+    fn start(&mut self, _: &Arm, index: usize) -> Result<()> {
+        let spec = self.phase.specs.get(index).context("there is no such server")?;
+        self.servers.push(self.bench.starter.start(spec)?);
+        Ok(())
+    }
+
+    fn ready(&mut self, first: &lab_experiment::Block) -> Result<Option<Ready<Block>>> {
+        let faults = self.bench.echo(self.plan)?;
+        self.bench.fill(self.plan, &mut self.servers)?;
+        let idle = self.bench.idle(self.plan, self.phase, first.index, &self.servers)?;
+        Ok(idle.map(|values| Ready { faults, values }))
+    }
+
+    /// The servers differ as they are: there is nothing to set.
+    fn set(&mut self, _: &Arm, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Block>>> {
+        let server = self.servers.get_mut(place.index).context("the server was not started")?;
+        self.bench.block(self.plan, self.phase, place, server)
+    }
+
+    fn restore(&mut self, _: &Arm, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.servers.clear();
+        Ok(())
+    }
+
+    fn passed(&mut self, _: &Unit<'_>) {
+        self.bench.show(self.plan, self.phase);
+    }
+}
+
+/// A block as the result file has it.
+fn kept(record: Record<Block>) -> Block {
+    let Record { arm, turn, attempt, used, condition, faults, value, .. } = record;
+    let of_group = faults.iter().any(|fault| fault.kind == Kind::Group);
+    Block {
+        side: arm,
+        first: turn == 0 && condition.is_some(),
+        attempt,
+        used,
+        only_late: value.only_late && !of_group,
+        faults: faults.iter().map(ToString::to_string).collect(),
+        ..value
+    }
 }
 
 impl Bench<'_> {
@@ -90,29 +148,20 @@ impl Bench<'_> {
 
     /// All blocks of a phase; ends early, with whole pairs only, when it is stopped.
     pub(crate) fn phase(&mut self, plan: &ComparisonPlan, phase: &Phase<'_>) -> Result<Vec<Block>> {
-        let mut blocks = Vec::new();
-        let group = plan.group_pairs.max(1);
-        let mut pair = 0;
-        while pair < phase.pairs && !self.stopped() {
-            let [first, second] = phase.specs;
-            let mut servers = [self.starter.start(first)?, self.starter.start(second)?];
-            let spoilt = self.echo(plan)?;
-            self.fill(plan, &mut servers)?;
-            if !self.idle(plan, phase, pair, &servers, &mut blocks)? {
-                break;
-            }
-            for pair in pair..(pair + group).min(phase.pairs) {
-                for load in &plan.loads {
-                    if self.stopped() {
-                        return Ok(blocks);
-                    }
-                    self.pair(plan, (phase, load, pair), &mut servers, &spoilt, &mut blocks)?;
-                    self.show(plan, phase);
-                }
-            }
-            pair += group;
+        if phase.pairs == 0 {
+            return Ok(Vec::new());
         }
-        Ok(blocks)
+        let design = Design {
+            group_blocks: plan.group_pairs,
+            conditions: plan.loads.len(),
+            ..Design::of_arms(&ARMS, phase.pairs, phase.seed)
+        };
+        let again = Again { retries: self.retries, together: Together::Block };
+        let (order, stop) = (design.plan()?, self.stop);
+        let mut pairs = Pairs { bench: self, plan, phase, servers: Vec::new() };
+        let stopped = || stop.load(Ordering::Relaxed);
+        let results = lab_experiment::run(&design, &order, again, &mut pairs, &stopped)?;
+        Ok(results.records.into_iter().map(kept).collect())
     }
 
     fn show(&mut self, plan: &ComparisonPlan, phase: &Phase<'_>) {
@@ -127,7 +176,7 @@ impl Bench<'_> {
     }
 
     /// Load that fills caches after a start; nothing of it is kept.
-    fn fill(&self, plan: &ComparisonPlan, servers: &mut [Instance; 2]) -> Result<()> {
+    fn fill(&self, plan: &ComparisonPlan, servers: &mut [Instance]) -> Result<()> {
         for server in servers {
             for load in &plan.loads {
                 server.answers += self.warm(plan, load, server.address, plan.seed)?;
@@ -157,35 +206,32 @@ impl Bench<'_> {
         Ok(lab_load::run(config, &set.workload, self.stop, |_| {})?)
     }
 
-    /// The servers without load; false if it was stopped meanwhile.
+    /// The servers without load, if their counters can be read; `None` if it was stopped meanwhile.
     fn idle(
         &self,
         plan: &ComparisonPlan,
         phase: &Phase<'_>,
         pair: usize,
-        servers: &[Instance; 2],
-        blocks: &mut Vec<Block>,
-    ) -> Result<bool> {
-        let before = [servers[0].read()?, servers[1].read()?];
+        servers: &[Instance],
+    ) -> Result<Option<Vec<Block>>> {
+        let before: Vec<Reading> = servers.iter().map(Instance::read).collect::<Result<_>>()?;
         if before.iter().all(|reading| reading.cpu.is_none()) {
-            return Ok(!self.stopped());
+            return Ok((!self.stopped()).then(Vec::new));
         }
         let (started, begin) = (SystemTime::now(), Instant::now());
         let wait = Duration::from_nanos(plan.block_ns).min(IDLE_MAX);
         while begin.elapsed() < wait {
             if self.stopped() {
-                return Ok(false);
+                return Ok(None);
             }
             std::thread::sleep(Duration::from_millis(20).min(wait));
         }
-        for ((server, before), side) in servers.iter().zip(before).zip(["a", "b"]) {
+        let block = |(server, before): (&Instance, Reading)| {
             let after = server.read()?;
-            blocks.push(Block {
+            Ok(Block {
                 phase: phase.name.to_owned(),
                 pair,
-                side: side.to_owned(),
                 load: "idle".to_owned(),
-                used: true,
                 started_unix_ns: unix(started),
                 elapsed_ns: nanos(begin.elapsed()),
                 cpu_ns: used(before.cpu, after.cpu),
@@ -193,80 +239,44 @@ impl Bench<'_> {
                 answers_so_far: server.answers,
                 incarnation: server.incarnation,
                 ..Block::default()
-            });
-        }
-        Ok(true)
-    }
-
-    /// One pair, again if the machine or the generator spoilt it.
-    fn pair(
-        &self,
-        plan: &ComparisonPlan,
-        (phase, load, pair): (&Phase<'_>, &Load, usize),
-        servers: &mut [Instance; 2],
-        spoilt: &[String],
-        blocks: &mut Vec<Block>,
-    ) -> Result<()> {
-        let a_first = phase.order.get(pair).is_none_or(|side| side == "a");
-        let seed = lab_random::at(self.generator.seed ^ phase.salt, pair as u64);
-        for attempt in 0..=self.retries {
-            let place = Place { phase, load, pair, attempt, seed };
-            let mut both = Vec::with_capacity(2);
-            for (first, side) in [(true, usize::from(!a_first)), (false, usize::from(a_first))] {
-                let Some(server) = servers.get_mut(side) else { continue };
-                let Some(mut block) = self.block(plan, &place, server)? else { return Ok(()) };
-                block.first = first;
-                block.side = ["a", "b"].get(side).copied().unwrap_or_default().to_owned();
-                block.faults.extend(spoilt.iter().cloned());
-                block.only_late &= spoilt.is_empty();
-                both.push(block);
-            }
-            // What the echo said holds for the whole group: measuring again would not change it.
-            let again = both.iter().any(|block| block.faults.len() > spoilt.len());
-            let last = attempt == self.retries;
-            both.iter_mut().for_each(|block| block.used = !again || last);
-            blocks.append(&mut both);
-            if !again {
-                break;
-            }
-        }
-        Ok(())
+            })
+        };
+        servers.iter().zip(before).map(block).collect::<Result<_>>().map(Some)
     }
 
     /// One block; `None` if it was stopped meanwhile.
     fn block(
         &self,
         plan: &ComparisonPlan,
+        phase: &Phase<'_>,
         place: &Place<'_>,
         server: &mut Instance,
-    ) -> Result<Option<Block>> {
-        server.answers += self.warm(plan, place.load, server.address, place.seed)?;
+    ) -> Result<Option<Measured<Block>>> {
+        let pair = place.unit.block.index;
+        let load = plan.loads.get(place.unit.condition).context("there is no such load")?;
+        let seed = lab_random::at(self.generator.seed ^ phase.salt, pair as u64);
+        server.answers += self.warm(plan, load, server.address, seed)?;
         let duration = Duration::from_nanos(plan.block_ns);
-        let rate = place.load.rate;
-        let config = self.generator.config(server.address, rate, duration, place.seed);
+        let config = self.generator.config(server.address, load.rate, duration, seed);
         let machine = Machine::read();
         let (before, begin) = (server.read()?, Instant::now());
-        let outcome = self.run(&config, place.load)?;
+        let outcome = self.run(&config, load)?;
         let (after, elapsed) = (server.read()?, begin.elapsed());
         if outcome.interrupted {
             return Ok(None);
         }
         let counts = &outcome.tally.counts;
         server.answers += counts.answered;
-        let mut faults = outcome.verdict.invalid.clone();
-        let steal = machine.steal_until(Machine::read());
-        if steal > STEAL_MAX {
-            faults.push(format!("the hypervisor took {:.1} % of the CPU time", steal * 100.0));
-        }
-        Ok(Some(Block {
-            phase: place.phase.name.to_owned(),
-            pair: place.pair,
-            set: place.load.set.clone(),
-            load: place.load.name.clone(),
-            rate,
-            attempt: place.attempt,
-            only_late: outcome.verdict.only_late && steal <= STEAL_MAX,
-            faults,
+        let stolen = machine.stolen_until(Machine::read());
+        let faults = Signs { stolen, invalid: outcome.verdict.invalid, robbed: 0.0 }.faults();
+        let other = faults.iter().any(|fault| fault.kind != Kind::Invalid);
+        let value = Block {
+            phase: phase.name.to_owned(),
+            pair,
+            set: load.set.clone(),
+            load: load.name.clone(),
+            rate: load.rate,
+            only_late: outcome.verdict.only_late && !other,
             started_unix_ns: unix(outcome.started),
             elapsed_ns: nanos(elapsed),
             sent: counts.sent,
@@ -279,12 +289,13 @@ impl Bench<'_> {
             answers_so_far: server.answers,
             incarnation: server.incarnation,
             ..Block::default()
-        }))
+        };
+        Ok(Some(Measured { value, faults }))
     }
 
     /// Asks an echo in this process, as fast as the servers will be asked: what the generator loses
     /// there, no server has lost. Returns the faults, none if all is well.
-    fn echo(&self, plan: &ComparisonPlan) -> Result<Vec<String>> {
+    fn echo(&self, plan: &ComparisonPlan) -> Result<Vec<Fault>> {
         let echo = Echo::start((Ipv4Addr::LOCALHOST, 0).into(), Options::default())
             .context("cannot start the echo")?;
         let highest = plan.loads.iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -297,7 +308,7 @@ impl Bench<'_> {
                 return Ok(Vec::new());
             }
         }
-        Ok(vec!["the echo before the group lost queries".to_owned()])
+        Ok(vec![Fault::of_group("the echo before the group lost queries")])
     }
 
     /// The rate that both servers can take of a set: the smaller maximum of a closed loop, lowered
@@ -338,30 +349,6 @@ impl Bench<'_> {
     }
 }
 
-/// CPU time of the whole machine.
-#[derive(Clone, Copy, Default)]
-struct Machine {
-    all: u64,
-    stolen: u64,
-}
-
-impl Machine {
-    fn read() -> Self {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default();
-        // user nice system idle iowait irq softirq steal; guest time is part of user (proc(5)).
-        let ticks = line.split_ascii_whitespace().skip(1).take(8).map(|t| t.parse().unwrap_or(0));
-        let ticks: Vec<u64> = ticks.collect();
-        Self { all: ticks.iter().sum(), stolen: ticks.get(7).copied().unwrap_or(0) }
-    }
-
-    fn steal_until(self, later: Self) -> f64 {
-        let all = later.all.saturating_sub(self.all);
-        let stolen = later.stolen.saturating_sub(self.stolen);
-        if all == 0 { 0.0 } else { stolen as f64 / all as f64 }
-    }
-}
-
 fn used(before: Option<Duration>, after: Option<Duration>) -> Option<u64> {
     Some(nanos(after?.saturating_sub(before?)))
 }
@@ -373,17 +360,4 @@ fn nanos(duration: Duration) -> u64 {
 /// Nanoseconds since 1970-01-01 UTC.
 pub(crate) fn unix(time: SystemTime) -> u64 {
     nanos(time.duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steal_is_a_part_of_what_passed() {
-        let (before, after) = (Machine { all: 100, stolen: 1 }, Machine { all: 200, stolen: 3 });
-        assert_eq!(before.steal_until(after), 0.02);
-        assert_eq!(after.steal_until(after), 0.0);
-        assert!(Machine::read().all > 0);
-    }
 }

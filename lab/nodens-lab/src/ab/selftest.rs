@@ -1,7 +1,7 @@
 //! The comparison applied to known cases: an echo with itself, or with a slower one.
 
 use super::measure::{Bench, Generator, Phase};
-use super::plan::{Set, order};
+use super::plan::Set;
 use super::side::{Spec, Starter};
 use super::{Args, findings};
 use crate::child::{Scratch, Server, free_address};
@@ -170,8 +170,7 @@ fn blocks(
     specs: [&Spec; 2],
 ) -> Result<Vec<Block>> {
     bench.generator.seed = seed;
-    let order = order(plan.pairs, seed);
-    let phase = Phase { name: "comparison", specs, pairs: plan.pairs, order, salt: 0 };
+    let phase = Phase { name: "comparison", specs, pairs: plan.pairs, seed, salt: 0 };
     bench.phase(plan, &phase)
 }
 
@@ -186,8 +185,7 @@ fn pilot(
     let wanted = Plan { alpha: plan.alpha, power: plan.power };
     let pairs = args.noise_pairs.max(wanted.fewest());
     bench.done = (0, pairs);
-    let order = order(pairs, args.seed);
-    let phase = Phase { name: "noise", specs: [a, a], pairs, order, salt: 0x5eed };
+    let phase = Phase { name: "noise", specs: [a, a], pairs, seed: args.seed, salt: 0x5eed };
     let blocks = bench.phase(plan, &phase)?;
     let Change { metric, part } = change;
     let finding = finding(&deciding(plan, metric), &blocks)?;

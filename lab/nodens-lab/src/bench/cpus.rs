@@ -2,6 +2,7 @@
 
 use super::cells::Arrangement;
 use anyhow::{Context, Result};
+use lab_experiment::placement::{Placement, Sharing, Wish};
 
 /// Who runs where.
 pub(super) struct Cpus {
@@ -15,19 +16,9 @@ pub(super) struct Cpus {
 impl Cpus {
     pub(super) fn choose() -> Result<Self> {
         let all = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
-        Ok(match &all[..] {
-            [server, upstream, load @ ..] if !load.is_empty() => Self {
-                server: vec![*server],
-                upstream: vec![*upstream],
-                load: load.iter().take(2).copied().collect(),
-                shared: false,
-            },
-            [server, rest @ ..] if !rest.is_empty() => {
-                let rest = rest.to_vec();
-                Self { server: vec![*server], upstream: rest.clone(), load: rest, shared: true }
-            }
-            _ => Self { server: all.clone(), upstream: all.clone(), load: all, shared: true },
-        })
+        let wish = Wish { subject: 1..=1, helper: 1..=1, load: 1..=2 };
+        let Placement { subject, helper, load, sharing } = Placement::choose(&all, &wish);
+        Ok(Self { server: subject, upstream: helper, load, shared: sharing != Sharing::None })
     }
 
     /// The CPUs of the server. With two of them the upstream, which hits do not need, gives its own.

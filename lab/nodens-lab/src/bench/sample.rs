@@ -2,12 +2,10 @@
 
 use super::cells::Cell;
 use crate::child::Account;
+use lab_experiment::disturbance::ROBBED_MAX;
 use lab_histogram::Histogram;
 use lab_load::{Outcome, SECOND};
 use lab_result::ResultFile;
-
-/// The part of a server's CPU that others may take.
-const ROBBED: f64 = 0.05;
 
 /// What the load brought.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +103,7 @@ impl Sample {
 
     /// Whether others took too much of the CPU: a fault of the machine and not of the server.
     pub(super) fn is_spoilt(&self) -> bool {
-        self.robbed() > ROBBED
+        self.robbed() > ROBBED_MAX
     }
 }
 
