@@ -6,6 +6,7 @@
 use lab_random::Stream;
 use lab_stats::paired::{self, Side, Statistic};
 use lab_stats::power::{Plan, Resampled, sigma_upper};
+use lab_stats::screening::{self, screen};
 use lab_stats::{Interval, Margin, Settings, Verdict, bootstrap, compare, proportion};
 
 /// What blocks look like: a drift that both sides share, noise of each block, and now and then a
@@ -200,4 +201,31 @@ fn a_plan_from_few_pairs_keeps_its_promise_in_most_cases() {
     let kept = kept.count() as u64;
     let band = band(kept, 2_000);
     assert!(band.contains(0.8), "{kept} of 2,000");
+}
+
+#[test]
+fn screening_keeps_the_level_for_all_factors_together_whatever_else_matters() {
+    // All levels of five factors in each of two blocks; of the last ones, the others matter more or less.
+    for (seed, effects) in
+        [(15, [0.0; 5]), (16, [0.3, 0.0, 0.0, 0.0, 0.0]), (17, [0.1, -0.05, 0.0, 0.0, 0.0])]
+    {
+        let mut world = World::new(seed, 0.05, 0.1);
+        let wrong = (0..2_000).filter(|seed| {
+            let mut runs = Vec::new();
+            for (block, bits) in (0..64_usize).map(|run| (run / 32, run % 32)) {
+                let high: Vec<bool> = (0..5).map(|at| bits >> at & 1 == 1).collect();
+                let set = high.iter().zip(effects).filter(|(high, _)| **high);
+                let value = set.map(|(_, effect)| effect).sum::<f64>() + world.block();
+                runs.push(screening::Run { block, high, value: value + block as f64 });
+            }
+            let settings = screening::Settings { alpha: 0.05, permutations: 199, seed: *seed };
+            let found = screen(&runs, &settings).unwrap();
+            found.named().any(|factor| effects[factor] == 0.0)
+        });
+        let wrong = wrong.count() as u64;
+        let band = band(wrong, 2_000);
+        eprintln!("{effects:?}: a factor named wrongly in {wrong} of 2,000, {band:?}");
+        assert!(band.low <= 0.05, "{wrong} of 2,000 at a level of 5 %");
+        assert!(band.high >= 0.025, "{wrong} of 2,000: the test has lost its power");
+    }
 }
