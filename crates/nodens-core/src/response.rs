@@ -21,7 +21,8 @@ pub struct Response {
     pub dropped: bool,
     /// The directive that answered, by [`crate::handlers::Handler::index`], for metrics.
     pub answered_by: Option<usize>,
-    /// Octets at the end of the qname below which a wildcard or a DNAME record stands for it; 0 if none does.
+    /// Octets at the end of the qname below which a wildcard or a DNAME record stands for it, or of the zone where
+    /// it does not exist but is denied as a name that does; 0 otherwise.
     pub below_wildcard: u8,
     /// A zone of this server says that another zone begins at a name: that of the servers in the authority
     /// section, or the qname, which has no DS records.

@@ -145,6 +145,9 @@ impl Handle for Dnssec {
         } else if edited.is_ok() {
             // A message that cannot be read stays as it is, and does not validate.
             q.response.rcode = rcode;
+            if q.response.below_wildcard == 0 {
+                q.response.below_wildcard = signing.zone_without_name();
+            }
         }
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Signing<'a> {
     left: usize,
     /// Whether a signature is missing that could not be made.
     is_incomplete: bool,
+    /// Octets of the name of the zone that has denied the qname; 0 if none has.
+    zone_without_name: u8,
 }
 
 impl<'a> Signing<'a> {
@@ -53,7 +55,13 @@ impl<'a> Signing<'a> {
         meter: &'a mut Meter,
     ) -> Self {
         let (left, is_incomplete) = (SIGNED_RRSETS_MAX, false);
-        Self { handler, now, cells, meter, left, is_incomplete }
+        Self { handler, now, cells, meter, left, is_incomplete, zone_without_name: 0 }
+    }
+
+    /// Octets of the name of the zone that has denied the qname, as that of a name which exists; 0 if none
+    /// has.
+    pub(super) fn zone_without_name(&self) -> u8 {
+        self.zone_without_name
     }
 
     /// Whether a signature is missing because too many were to be made, or the system could make none: the
@@ -162,6 +170,9 @@ impl<'a> Signing<'a> {
             if !is_signed || record.class != Class::IN || done.contains(&(owner, *rtype)) {
                 continue;
             }
+            if self.left == 0 {
+                break;
+            }
             done.push((owner, *rtype));
             let Some(signer) = self.signer(owner.view(), *rtype) else { continue };
             let signer = signer.view();
@@ -240,6 +251,9 @@ impl<'a> Signing<'a> {
             return rcode;
         }
         proof.push(nsec);
+        if what == What::Name && name == qname {
+            self.zone_without_name = u8::try_from(zone.as_wire().len()).unwrap_or(u8::MAX);
+        }
         if qtype == Type::NSEC {
             message.answer.extend(proof);
             message.authority.clear();

@@ -441,6 +441,20 @@ fn as_many_signatures_are_kept_as_there_is_room_for() {
     assert_eq!(counts(&bench), [entries, hits + 2, misses]);
 }
 
+#[test]
+fn names_that_do_not_exist_are_one_name_to_rrl() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("db"), ZONE).unwrap();
+    let lines = format!("key file {ED}\n}}\n rrl {{\n nodata-per-second 2");
+    let mut bench = Bench::new(&corefile(folder.path(), &lines));
+    let mut count = |names: &[&str]| {
+        let wires = names.iter().map(|name| request(&format!("{name}.example.org. TXT +do")));
+        wires.filter(|wire| bench.ask_bytes(wire).is_some()).count()
+    };
+    assert_eq!(count(&["a", "b", "c", "d", "e"]), 2);
+    assert_eq!(count(&["www", "ns", "cut", "mail"]), 4);
+}
+
 fn refused(bench: &Bench) -> u64 {
     let text = bench.shared.registry.render();
     let series = "nodens_dnssec_refused_total{server=\"dns://:53\"} ";
