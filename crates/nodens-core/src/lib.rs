@@ -44,6 +44,7 @@ pub mod response;
 mod reverse;
 pub mod seeing;
 pub mod shared;
+mod signatures;
 pub mod stream;
 pub mod tap;
 #[cfg(any(test, feature = "testing"))]

@@ -32,7 +32,7 @@ pub struct Shared {
     /// Zones that are kept in databases, for the next configuration.
     pub dynamic: nodens_zone::dynamic::Known,
     /// Signatures that `dnssec` has made, for all servers of a block and the next configuration.
-    pub signatures: crate::handlers::dnssec::Known,
+    pub signatures: crate::signatures::Known,
     /// Catalogs of the zones of this server, for the next configuration.
     pub catalogs: nodens_zone::catalog::KnownCatalogs,
     /// What is counted of NOTIFY to other servers.
@@ -76,7 +76,7 @@ impl Shared {
             files: Arc::default(),
             secondaries: nodens_zone::secondary::Known::default(),
             dynamic: nodens_zone::dynamic::Known::default(),
-            signatures: crate::handlers::dnssec::Known::default(),
+            signatures: crate::signatures::Known::default(),
             catalogs: nodens_zone::catalog::KnownCatalogs::default(),
             notified: Arc::default(),
             transfers: Arc::default(),

@@ -1,21 +1,13 @@
 //! How much a worker may sign: queries behind wait meanwhile.
 
 use crate::limits::{SIGNING_BURST, SIGNING_PER_SECOND};
+use crate::signatures::Sort;
 use nodens_zone::dnssec::{Algorithm, SigningKey};
 
 /// What one unit counts, in nanoseconds.
 const UNIT_NS: u64 = 1_000_000_000 / SIGNING_PER_SECOND;
 /// What may have been signed at once, in nanoseconds.
 const BURST_NS: u64 = SIGNING_BURST * UNIT_NS;
-
-/// What is signed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
-    /// An RRset that there is, of which there are as many as the zone has.
-    Found,
-    /// One that is made for the question, of which there are as many as clients think of.
-    Made,
-}
 
 /// What a worker has signed of late.
 #[derive(Debug, Default)]

@@ -5,23 +5,20 @@
 mod config;
 mod denial;
 mod meter;
-mod signatures;
 mod signing;
 
 use crate::handler::{Cx, Handle, Resolution, Spec, Step};
 use crate::metrics::Counter;
+use crate::signatures::{Signatures, Sort};
 use crate::zones::Zones;
-use meter::Sort;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Class, Opcode, Rcode, Section, Type};
 use nodens_zone::dnssec::{Canonical, SigningKey};
-use signatures::Signatures;
 use signing::{Asked, ORIGINAL_TTL, Signing};
 use std::sync::Arc;
 
 use config::setup;
 pub use meter::Meter;
-pub use signatures::Known;
 
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,10 @@
 
 use super::Dnssec;
 use super::denial::{Denied, What, nsec};
-use super::meter::{Meter, Sort, units};
-use super::signatures::Signed;
+use super::meter::{Meter, units};
 use crate::limits::SIGNED_RRSETS_MAX;
 use crate::metrics::Cells;
+use crate::signatures::{Signed, Sort};
 use crate::time::Now;
 use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Type};
 use nodens_zone::dnssec::{Canonical, Validity};

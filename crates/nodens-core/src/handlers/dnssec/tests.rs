@@ -513,7 +513,7 @@ fn the_servers_of_a_block_and_the_next_configuration_have_the_same_signatures() 
     bench.reload(&text(P256_ZSK)).unwrap();
     assert_eq!(entries(&bench, 54), "0");
     // Keys may change behind the same Corefile.
-    let known = super::Known::default();
+    let known = crate::signatures::Known::default();
     let of = |name: &str, capacity| known.of(7, &[key(name)], capacity);
     let first = of(ED, 100);
     assert!(std::sync::Arc::ptr_eq(&first, &of(ED, 100)));

@@ -1,6 +1,5 @@
-//! Signatures that are kept, for all workers.
+//! Signatures over RRsets of responses that are kept, for all workers.
 
-use super::meter::Sort;
 use crate::limits::{SIGNATURES_MADE_SHARE, SIGNATURES_MAX};
 use foldhash::fast::FixedState;
 use lru::LruCache;
@@ -16,17 +15,26 @@ const PARTS: usize = 16;
 /// What an RRset is known by: its SHA-256 hash.
 type Digest = [u8; 32];
 
+/// What is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// An RRset that there is, of which there are as many as the zone has.
+    Found,
+    /// One that is made for the question, of which there are as many as clients think of.
+    Made,
+}
+
 /// The signatures over one RRset.
 #[derive(Clone, Debug)]
-pub(super) struct Signed {
+pub(crate) struct Signed {
     /// RDATA of RRSIG records, one of each key.
-    pub(super) rdatas: Arc<[Vec<u8>]>,
-    pub(super) validity: Validity,
+    pub(crate) rdatas: Arc<[Vec<u8>]>,
+    pub(crate) validity: Validity,
 }
 
 /// Signatures by what they cover; those not given for longest make room for others of their sort.
 #[derive(Debug)]
-pub(super) struct Signatures {
+pub(crate) struct Signatures {
     found: Store,
     made: Store,
 }
@@ -34,7 +42,7 @@ pub(super) struct Signatures {
 impl Signatures {
     /// Room for the signatures over `capacity` RRsets that there are, and over a quarter as many that are made
     /// for questions.
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(SIGNATURES_MAX);
         Self { found: Store::new(capacity), made: Store::new(capacity / SIGNATURES_MADE_SHARE) }
     }
@@ -47,19 +55,19 @@ impl Signatures {
     }
 
     /// The signatures over an RRset.
-    pub(super) fn find(&self, sort: Sort, digest: &Digest) -> Option<Signed> {
+    pub(crate) fn find(&self, sort: Sort, digest: &Digest) -> Option<Signed> {
         self.of(sort).part(digest)?.get(digest).cloned()
     }
 
     /// Keeps signatures, in the place of older ones.
-    pub(super) fn keep(&self, sort: Sort, digest: Digest, signed: Signed) {
+    pub(crate) fn keep(&self, sort: Sort, digest: Digest, signed: Signed) {
         if let Some(mut part) = self.of(sort).part(&digest) {
             part.put(digest, signed);
         }
     }
 
     /// Of how many RRsets there are signatures.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.found.len() + self.made.len()
     }
 }
@@ -98,7 +106,7 @@ pub struct Known(Mutex<HashMap<u64, Weak<Signatures>, FixedState>>);
 
 impl Known {
     /// Those of the block with this fingerprint, signed with these keys: the files may have others meanwhile.
-    pub(super) fn of(
+    pub(crate) fn of(
         &self,
         fingerprint: u64,
         keys: &[SigningKey],
