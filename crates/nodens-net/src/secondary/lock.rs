@@ -3,6 +3,7 @@
 //! In a hand-over the predecessor keeps the folder until it leaves. The successor reads what is there, serves it,
 //! and writes nothing until then.
 
+use crate::fault::errno_text;
 use crate::limits::{STORE_LOCK_INTERVAL, STORE_LOCK_PATIENCE};
 use nodens_core::log::{Level, Sink};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -39,6 +40,11 @@ impl Lock {
                 let now = Instant::now();
                 State::Foreign(now, now, false)
             }
+            // It may be somebody's, which is seen later.
+            Err(error) if is_passing(&error) => {
+                let now = Instant::now();
+                State::Foreign(now, now, false)
+            }
             // What is wrong with the folder is said of the zones that cannot be written.
             Err(_) => State::Held { _file: None },
         };
@@ -58,16 +64,21 @@ impl Lock {
                 *state = State::Held { _file: Some(file) };
                 true
             }
-            Ok(None) => {
-                *tried = Instant::now();
-                if since.elapsed() > STORE_LOCK_PATIENCE && !std::mem::replace(said, true) {
-                    self.say(Level::Warning, "failed to store zones: another process has the lock");
-                }
-                false
-            }
-            Err(_) => {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 *state = State::Held { _file: None };
                 true
+            }
+            // The other process may still write to it, whatever keeps this one from asking.
+            missed => {
+                *tried = Instant::now();
+                if since.elapsed() > STORE_LOCK_PATIENCE && !std::mem::replace(said, true) {
+                    let reason = match missed {
+                        Err(error) => errno_text(&error),
+                        Ok(_) => "another process has the lock".to_owned(),
+                    };
+                    self.say(Level::Warning, &format!("failed to store zones: {reason}"));
+                }
+                false
             }
         }
     }
@@ -79,6 +90,13 @@ impl Lock {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the lock may be had, or be seen to be another's, at another time.
+fn is_passing(error: &io::Error) -> bool {
+    use libc::{EINTR, EIO, EMFILE, ENFILE, ENOLCK, ENOMEM, ESTALE};
+    let passing = [EINTR, EIO, EMFILE, ENFILE, ENOLCK, ENOMEM, ESTALE];
+    error.raw_os_error().is_some_and(|code| passing.contains(&code))
 }
 
 /// The locked file; nothing if another process has it.
