@@ -5,7 +5,7 @@ use super::catalogs::Catalogs;
 use super::exchange::nanoseconds;
 use super::keeper::Keeper;
 use super::lock::Lock;
-use super::store::{Store, is_fresh};
+use super::store::{Found, Store, is_fresh};
 use crate::clock;
 use crate::fault::errno_text;
 use crate::limits::{STORE_LOCK_INTERVAL, SWEEP_INTERVAL};
@@ -39,6 +39,8 @@ pub(super) struct Kept {
     pub(super) store: Option<Store>,
     /// Whether it could not be stored, which was said.
     pub(super) is_unstored: bool,
+    /// Of a catalog: why its last version was not taken up, if it was not.
+    pub(super) not_followed: Option<String>,
 }
 
 impl Kept {
@@ -91,18 +93,59 @@ impl Keeper {
         let foreign = self.locks.values().filter(|lock| !lock.is_held()).count();
         // A zone that was to be written may have got the lock since the last look.
         if foreign < std::mem::replace(&mut self.foreign, foreign) {
-            let kept = self.areas.iter_mut().flat_map(|area| area.zones.values_mut());
-            for Kept { zone, store, .. } in kept {
-                let (Some(store), Some(data)) = (store, zone.data()) else { continue };
-                if let Err(error) = store.catch_up(&data) {
-                    self.counts.unwritten.add(1);
-                    let reason = errno_text(&error);
-                    let text = format!("Failed to store zone {}: {reason}", zone.origin());
-                    self.sink.line(Level::Error, ORIGIN, text);
+            let kept =
+                self.areas.iter_mut().enumerate().flat_map(|(index, area)| {
+                    area.zones.values_mut().map(move |kept| (index, kept))
+                });
+            let mut later = Vec::new();
+            for (area, Kept { zone, store, .. }) in kept {
+                match store.as_mut().map(|store| store.catch_up(zone)) {
+                    Some(Ok(Some(found))) => later.push((area, zone.clone(), found)),
+                    Some(Err(error)) => {
+                        self.counts.unwritten.add(1);
+                        let reason = errno_text(&error);
+                        let text = format!("Failed to store zone {}: {reason}", zone.origin());
+                        self.sink.line(Level::Error, ORIGIN, text);
+                    }
+                    _ => {}
                 }
             }
+            later.into_iter().for_each(|(area, zone, found)| self.take_later(area, &zone, found));
         }
         (foreign > 0).then(|| clock::mono_ns().saturating_add(nanoseconds(STORE_LOCK_INTERVAL)))
+    }
+
+    /// Serves the version that another process has left, which is later than what is served here.
+    fn take_later(&mut self, index: usize, zone: &Arc<SecondaryZone>, found: Found) {
+        // A catalog that came with it may have changed which zones there are.
+        if self.keeper_of(zone) != Some(index) {
+            return;
+        }
+        let (age, data) = (found.age, found.data().clone());
+        found.serve(zone);
+        let now = clock::mono_ns();
+        zone.note_reached(now.saturating_sub(nanoseconds(age)));
+        let mut refresh = Refresh::new(zone.primaries().len());
+        refresh.restore(now, data.soa(), age);
+        self.drop_exchanges(index, zone.origin());
+        let Some(area) = self.areas.get_mut(index) else { return };
+        area.schedule.insert(zone.origin().clone(), refresh);
+        area.note_times(zone.origin());
+        let (origin, serial) = (zone.origin(), data.soa().serial().0);
+        let text =
+            format!("Restored from disk: {origin}: serial {serial}, which the other process had");
+        self.sink.line(Level::Info, ORIGIN, text);
+        self.sweep_later(zone);
+        self.announce(zone.origin());
+        self.apply_catalog(zone, &data);
+    }
+
+    /// What is on its way for a zone is not for what has its name next.
+    fn drop_exchanges(&mut self, area: usize, zone: &Name) {
+        let is_its = |order: &super::exchange::Order| order.area == area && order.zone == *zone;
+        for key in self.exchanges.keys(|exchange| is_its(&exchange.order)) {
+            self.exchanges.remove(key);
+        }
     }
 
     /// Another version of this zone is served, perhaps.
@@ -144,7 +187,8 @@ impl Keeper {
         }
         area.schedule.insert(zone.origin().clone(), refresh);
         let origin = zone.origin().clone();
-        let kept = Kept { zone: zone.clone(), failed: Vec::new(), store, is_unstored: false };
+        let (failed, is_unstored, not_followed) = Default::default();
+        let kept = Kept { zone: zone.clone(), failed, store, is_unstored, not_followed };
         area.zones.insert(origin.clone(), kept);
         area.note_times(&origin);
         // What an earlier configuration has replaced may still have readers.
@@ -227,11 +271,7 @@ impl Keeper {
         area.schedule.remove(name);
         area.service.notices.asked(name);
         let kept = area.zones.remove(name);
-        // What is on its way is not for whoever has its name next.
-        let is_its = |order: &super::exchange::Order| order.area == index && order.zone == *name;
-        for key in self.exchanges.keys(|exchange| is_its(&exchange.order)) {
-            self.exchanges.remove(key);
-        }
+        self.drop_exchanges(index, name);
         let Some(Kept { zone, store, .. }) = kept else { return };
         let heir = (0..self.areas.len()).find(|other| {
             *other != index && self.areas.get(*other).is_some_and(|area| area.serves(&zone))

@@ -76,11 +76,21 @@ impl Keeper {
         if !self.areas.iter().any(|area| area.follows(zone).is_some()) {
             return;
         }
-        match Catalog::read(data) {
+        let read = Catalog::read(data);
+        let failure = read.as_ref().err();
+        let failure = failure.map(|error| format!("not taken up as a catalog: {error}"));
+        let area = self.keeper_of(zone).and_then(|area| self.areas.get_mut(area));
+        if let Some(kept) = area.and_then(|area| area.zones.get_mut(zone.origin()))
+            && kept.not_followed != failure
+        {
+            zone.note_failure(failure.as_deref());
+            // It stays so until there is another version, however often the primary is reached.
+            kept.not_followed = failure;
+        }
+        match read {
             Ok(catalog) => self.follow(zone, &catalog),
             Err(error) => {
                 self.counts.catalogs_broken.add(1);
-                zone.note_failure(Some(&format!("not taken up as a catalog: {error}")));
                 let text = format!("Failed to take up catalog zone {}: {error}", zone.origin());
                 self.sink.line(Level::Error, ORIGIN, text);
             }

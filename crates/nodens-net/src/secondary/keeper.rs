@@ -87,7 +87,10 @@ impl Keeper {
             }
             keeper.add_area(service.clone());
         }
-        services.iter().for_each(|service| service.restoring.finish());
+        // Where this is to end, not everything was read.
+        if !keeper.stopping.load(Ordering::Acquire) {
+            services.iter().for_each(|service| service.restoring.finish());
+        }
         Ok(keeper)
     }
 
@@ -197,7 +200,7 @@ impl Keeper {
             self.unreachable.get(&primary.address).is_some_and(|until| *until > now)
         };
         if is_down(&order.primary) && !data.primaries().iter().all(is_down) {
-            return self.note_failure(&order, "it could not be reached before", End::Failed);
+            return self.pass_over(&order);
         }
         self.open(order, work);
     }
@@ -324,10 +327,10 @@ impl Keeper {
     }
 
     /// A primary was reached.
-    fn recovered(&mut self, order: &Order, serial: Serial) {
+    pub(super) fn recovered(&mut self, order: &Order, serial: Serial) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_reached(clock::mono_ns());
-        kept.zone.note_failure(None);
+        kept.zone.note_failure(kept.not_followed.as_deref());
         let had_failed = kept.failed.len();
         kept.failed.retain(|primary| *primary != order.primary.address);
         if kept.failed.len() < had_failed {
@@ -362,6 +365,16 @@ impl Keeper {
         self.sink.line(level, ORIGIN, text);
         let incoming = Incoming::axfr(order.zone.clone(), id, base);
         self.open(order, Work::Transfer(Box::new(incoming)));
+    }
+
+    /// A primary is not asked that could not be reached for another zone, which was said.
+    fn pass_over(&mut self, order: &Order) {
+        let Some(kept) = self.kept(order) else { return };
+        let reason = "it could not be reached before";
+        kept.zone.note_failure(Some(&format!("{}: {reason}", order.primary)));
+        let text = format!("Failed to transfer {} from {}: {reason}", order.zone, order.primary);
+        self.sink.line(Level::Debug, ORIGIN, text);
+        self.ended(order, End::Failed);
     }
 
     fn note_failure(&mut self, order: &Order, reason: &str, end: End) {

@@ -220,15 +220,28 @@ impl Store {
         self.save(data, &[])
     }
 
-    /// The folder has become ours: `data` is kept if it is not what the file has.
+    /// The folder has become ours. What another process has written since it was read is given if it is later than what
+    /// `zone` serves; otherwise that is kept, if it is not what the file has.
     ///
     /// # Errors
     /// As [`Store::save`].
-    pub(super) fn catch_up(&mut self, data: &Data) -> io::Result<()> {
-        let is_ours = self.is_ours();
-        match self.written.filter(|written| written.serial == data.soa().serial()) {
-            None if is_ours => self.save(data, &[]),
-            _ => Ok(()),
+    pub(super) fn catch_up(&mut self, zone: &SecondaryZone) -> io::Result<Option<Found>> {
+        if !self.is_ours() {
+            return Ok(None);
+        }
+        let data = zone.data();
+        let serial = data.as_ref().map(|data| data.soa().serial());
+        if serial.is_some() && self.written.map(|written| written.serial) == serial {
+            return Ok(None);
+        }
+        // What cannot be read is written anew.
+        let found = self.load(zone).unwrap_or_default();
+        let found = found.filter(|found| is_fresh(found.data(), found.age));
+        let theirs = found.as_ref().map(|found| found.data().soa().serial());
+        match data {
+            _ if theirs > serial => Ok(found),
+            Some(data) if theirs != serial => self.save(&data, &[]).map(|()| None),
+            _ => Ok(None),
         }
     }
 

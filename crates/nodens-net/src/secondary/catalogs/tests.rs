@@ -1,10 +1,11 @@
 use super::*;
 use crate::poll::Waker;
+use crate::secondary::exchange::Order;
 use nodens_core::log::Record as LogRecord;
 use nodens_wire::{Class, Record, Type};
-use nodens_zone::Soa;
 use nodens_zone::data::Edit;
 use nodens_zone::secondary::{Group, SecondaryService};
+use nodens_zone::{Serial, Soa};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 fn name(text: &str) -> Name {
@@ -383,4 +384,28 @@ fn silence_instead_of_differences_is_followed_by_a_query_for_the_whole_zone() {
     scene.keeper.turn();
     assert!(scene.said("timed out, asking for AXFR"));
     assert!(asks_for(&scene, Type::AXFR));
+}
+
+#[test]
+fn a_catalog_that_was_not_taken_up_is_said_to_be_until_another_version_is() {
+    let mut scene = Scene::new();
+    let zone = scene.zone("one.");
+    let mut edit = data("one.", &[]).edit();
+    assert!(edit.remove_name(name("version.one.").view()));
+    let broken = edit.finish().unwrap();
+    scene.keeper.apply_catalog(&zone, &broken);
+    let schedule = &mut scene.keeper.areas[0].schedule;
+    let (_, _, token) = std::iter::from_fn(|| schedule.poll(u64::MAX / 2))
+        .find(|(origin, _, _)| *origin == name("one."))
+        .unwrap();
+    let primary = zone.primaries()[0].clone();
+    let order = Order { area: 0, zone: name("one."), primary, token, key: None };
+    for _ in 0..2 {
+        assert!(zone.failure().unwrap().contains("not taken up as a catalog"));
+        scene.keeper.recovered(&order, Serial(1));
+    }
+    scene.apply("one.", &[("1.zones", "c.")]);
+    assert_eq!(zone.failure(), None);
+    scene.keeper.recovered(&order, Serial(2));
+    assert_eq!((zone.failure(), scene.served().as_str()), (None, "c."));
 }

@@ -50,7 +50,6 @@ fn what_is_stored_is_there_before_the_primary_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let (good, _asked) = primary(|_, _| Reaction::Records(whole(7, &[1, 2])));
     let mut running = run_stored(&[good], folder.path());
-    assert!(running.service.restoring.is_done() || running.secondaries.is_some());
     running.until(Some(7));
     until_stored(folder.path(), (7, 3));
     running.secondaries = None;
@@ -62,6 +61,73 @@ fn what_is_stored_is_there_before_the_primary_is_asked() {
         std::thread::yield_now();
     }
     assert_eq!(again.zone.soa().map(|soa| soa.serial().0), Some(7));
+}
+
+/// A keeper whose zones are kept in a folder.
+fn keeper_of(zones: &[Arc<SecondaryZone>], folder: &std::path::Path) -> Keeper {
+    let configured = |zone: &Arc<SecondaryZone>| {
+        let (zone, store) = (zone.clone(), Some(folder.to_owned()));
+        Configured { zone, catalog: None, key: None, store, groups: Vec::new() }
+    };
+    let configured = zones.iter().map(configured).collect();
+    let service = SecondaryService { configured, ..SecondaryService::default() };
+    let (sender, _log) = sync_channel(1000);
+    let waker = Arc::new(Waker::new().unwrap());
+    Keeper::new(&[service], Sink::new(sender), waker, Arc::default()).unwrap()
+}
+
+fn version(serial: u32, hosts: &[u8]) -> nodens_zone::data::Data {
+    let mut edit = Edit::new(zone().view(), Class::IN);
+    whole(serial, hosts).iter().for_each(|record| _ = edit.add(record.into()).unwrap());
+    edit.finish().unwrap()
+}
+
+#[test]
+fn what_the_predecessor_has_stored_last_is_served_and_not_replaced_by_less() {
+    for (read, last, wanted) in [(Some(9), 10, 10), (None, 10, 10), (Some(9), 8, 9)] {
+        let folder = tempfile::tempdir().unwrap();
+        let primaries = || vec!["127.0.0.1:1".parse().unwrap()];
+        let predecessor = SecondaryZone::new(zone(), primaries());
+        let mut store = Store::new(folder.path(), &predecessor);
+        if let Some(serial) = read {
+            store.save(&version(serial, &[1]), &[]).unwrap();
+        }
+        let lock = File::create(folder.path().join("lock")).unwrap();
+        lock.try_lock().unwrap();
+        let zone = Arc::new(SecondaryZone::new(zone(), primaries()));
+        let mut keeper = keeper_of(std::slice::from_ref(&zone), folder.path());
+        assert_eq!(zone.soa().map(|soa| soa.serial().0), read);
+        assert!(keeper.take_folders().is_some());
+        store.save(&version(last, &[1, 2]), &[]).unwrap();
+        drop(lock);
+        std::thread::sleep(STORE_LOCK_INTERVAL);
+        assert_eq!(keeper.take_folders(), None);
+        assert_eq!(zone.soa().map(|soa| soa.serial().0), Some(wanted), "{read:?} {last}");
+        assert_eq!(stored(folder.path()).map(|(serial, _)| serial), Some(wanted));
+        let (_, expires) = keeper.areas[0].schedule.times(zone.origin());
+        assert!(expires.is_some());
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_asked_for_is_still_another_process_s() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lock");
+    let other = File::create(&path).unwrap();
+    other.try_lock().unwrap();
+    let (sender, _log) = sync_channel(9);
+    let lock = crate::secondary::lock::Lock::of(folder.path(), Sink::new(sender));
+    let again = || {
+        std::thread::sleep(STORE_LOCK_INTERVAL);
+        lock.is_held()
+    };
+    assert!(!again());
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(!again(), "an error is no lock");
+    assert!(!again());
+    std::fs::remove_dir(&path).unwrap();
+    assert!(again());
 }
 
 #[test]
@@ -86,4 +152,16 @@ fn what_came_meanwhile_is_stored_also_if_another_zone_gets_the_lock() {
     // As a zone asks that is to be written.
     assert!(keeper.locks.values().all(|lock| lock.is_held()));
     assert_eq!((keeper.take_folders(), stored(folder.path())), (None, Some((7, 3))));
+}
+
+#[test]
+fn a_keeper_that_is_to_end_has_not_read_what_is_stored() {
+    let service = SecondaryService::default();
+    let services = [service.clone()];
+    for is_ending in [true, false] {
+        let (sender, _log) = sync_channel(9);
+        let (waker, ends) = (Arc::new(Waker::new().unwrap()), Arc::new(is_ending.into()));
+        drop(Keeper::new(&services, Sink::new(sender), waker, ends).unwrap());
+        assert_eq!(service.restoring.is_done(), !is_ending);
+    }
 }
