@@ -2,10 +2,11 @@
 //! what the control group allows, with a tenth to spare.
 
 use nodens_core::Config;
-use nodens_core::handlers::Handler;
+use nodens_core::handlers::{Handler, cache};
 use nodens_core::limits::{
     CACHE_MEMORY_DEFAULT, PENDING_OCTETS, PENDING_PER_WORKER_MAX, PENDING_PER_WORKER_MIN,
 };
+use nodens_corefile::Corefile;
 use std::fmt;
 
 /// Of ten parts of the limit so many are given out.
@@ -75,6 +76,18 @@ impl Cache {
         }
     }
 
+    /// Of a configuration that is not made yet, which is made of this.
+    pub(crate) fn written(tree: &Corefile) -> Self {
+        let directives = tree.blocks.iter().flat_map(|block| &block.directives);
+        let caches = directives.filter(|directive| directive.name.text == "cache");
+        caches.fold(Self::None, |before, directive| match (before, cache::memory_in(directive)) {
+            (Self::Wanted(most), Some(octets)) => Self::Wanted(most.max(octets)),
+            (_, Some(octets)) => Self::Wanted(octets),
+            (Self::Wanted(most), None) => Self::Wanted(most),
+            (_, None) => Self::Default,
+        })
+    }
+
     fn octets(self) -> usize {
         match self {
             Self::None => 0,
@@ -133,6 +146,21 @@ impl Budget {
     pub(crate) fn cache_beside(&self, used: usize) -> usize {
         let own = SUCCESSOR + self.workers * WORKER / 2;
         let left = usable(self.wishes.limit).saturating_sub(used + own + self.pending);
+        (left - left / (CACHE_EXTRA + 1)).clamp(CACHE_MIN, self.cache)
+    }
+
+    /// What data of zones may take while a predecessor still has all it has; `used` as in
+    /// [`Budget::cache_beside`].
+    pub(crate) fn zones_beside(&self, used: usize) -> usize {
+        let least = CACHE_MIN + CACHE_MIN / CACHE_EXTRA;
+        let own = SUCCESSOR + self.workers * WORKER / 2 + least;
+        usable(self.wishes.limit).saturating_sub(used + own)
+    }
+
+    /// What the cache may have at most while data of zones take so many octets.
+    pub(crate) fn cache_with(&self, zones: usize) -> usize {
+        let others = self.total(0).saturating_sub(self.clusters);
+        let left = usable(self.wishes.limit).saturating_sub(others.saturating_add(zones));
         (left - left / (CACHE_EXTRA + 1)).clamp(CACHE_MIN, self.cache)
     }
 
@@ -346,6 +374,38 @@ mod tests {
         assert!(
             budget(192, 2).zones(Cache::None) > budget(192, 2).zones(Cache::Default) + mebi(64)
         );
+    }
+
+    #[test]
+    fn what_a_corefile_wants_is_known_before_it_is_compiled() {
+        for (text, expected) in [
+            (". {\n whoami\n}", Cache::None),
+            (". {\n cache 30\n}", Cache::Default),
+            (
+                ". {\n cache {\n memory 8MiB\n }\n}\na. {\n cache {\n memory 9MiB\n }\n}",
+                Cache::Wanted(mebi(9)),
+            ),
+            (". {\n cache {\n memory 9MiB\n }\n}\na. {\n cache\n}", Cache::Wanted(mebi(9))),
+            ("(own) {\n cache {\n memory 7MiB\n }\n}\n. {\n import own\n}", Cache::Wanted(mebi(7))),
+            (". {\n cache {\n memory much\n }\n}", Cache::Default),
+        ] {
+            let tree =
+                nodens_corefile::parse("Corefile", text, &nodens_corefile::NoSources).unwrap();
+            assert_eq!(Cache::written(&tree), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn zones_a_cache_and_a_predecessor_fit_together() {
+        let node = budget(192, 4);
+        for zones in [0, 10, 40, 60, 90].map(mebi) {
+            let cache = node.cache_with(zones);
+            let all = node.total(cache) - node.clusters + zones;
+            assert!(all <= usable(mebi(192)) || cache == CACHE_MIN, "{zones} {cache}");
+        }
+        assert_eq!(node.cache_with(0), node.cache);
+        assert!(node.zones_beside(mebi(100)) + mebi(100) < usable(mebi(192)));
+        assert_eq!(node.zones_beside(mebi(190)), 0);
     }
 
     #[test]

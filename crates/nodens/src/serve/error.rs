@@ -22,6 +22,9 @@ pub(super) enum StartError {
     Listen(#[from] ListenError),
     Workers(#[from] nodens_net::StartError),
     Pidfile(#[from] PidfileError),
+    /// It would serve less than the predecessor.
+    #[error("zones do not fit into the memory that the predecessor leaves: {0} octets")]
+    NoRoom(usize),
 }
 
 /// Why a changed configuration is not taken up.

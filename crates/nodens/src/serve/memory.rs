@@ -22,8 +22,6 @@ pub(super) fn context(flags: Flags, logger: &Logger, events: Sender<Event>) -> C
     let shared = Arc::new(Shared::new(budget.workers, logger.sink.clone()));
     shared.set_pending_memory(budget.pending);
     shared.cache.set_ceiling(budget.cache);
-    // Zones are read before it is known what the cache is to have.
-    room::set_most(budget.zones(Cache::Default) as u64);
     process::register(&shared, logger);
     Context { flags, shared, budget, events }
 }
@@ -52,6 +50,28 @@ pub(super) fn runtime(
     let options = options(node, inherited, &context.budget);
     let options = options.map_err(|source| StartError::Worker { worker: 0, source })?;
     Runtime::start(context.shared.clone(), config.clone(), options)
+}
+
+/// What a predecessor leaves to zones, which may have its memory of the same control group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
+    pub(super) octets: usize,
+    /// How often there was no room before.
+    pub(super) refused: u64,
+}
+
+impl Beside {
+    /// Nothing where there is no predecessor.
+    pub(super) fn of(context: &Context, inherited: &Inherited) -> Option<Self> {
+        let octets = || context.budget.zones_beside(memory::used().unwrap_or(0));
+        inherited.is_some().then(|| Self { octets: octets(), refused: room::refused() })
+    }
+}
+
+/// Zones have from now on what is left beside all of these caches, but no more than a predecessor leaves them.
+pub(super) fn fit_zones(context: &Context, caches: &[Cache], beside: Option<Beside>) {
+    let left = caches.iter().map(|cache| context.budget.zones(*cache));
+    room::set_most(left.chain(beside.map(|beside| beside.octets)).min().unwrap_or(0) as u64);
 }
 
 /// Leaves room for a predecessor, which may have its memory of the same control group.

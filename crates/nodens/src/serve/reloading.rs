@@ -54,8 +54,7 @@ impl Server {
         match &result {
             Ok(()) => self.say("Reloading complete"),
             Err(error) => {
-                // The watches started for it are not wanted.
-                self.services.drop_unwanted_watches();
+                self.services.let_go_of_prepared();
                 let text = format!("Restart failed: {error}");
                 self.context.shared.sink.line(Level::Error, "", text);
             }

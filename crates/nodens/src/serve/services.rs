@@ -73,6 +73,8 @@ pub(super) struct Services {
     secondaries: Option<(Secondaries, Arc<Config>)>,
     updates: Option<Updates>,
     taps: Taps,
+    /// What a predecessor leaves to zones, until it is gone.
+    zones_beside: Option<memory::Beside>,
     pub(super) node: Option<Node>,
     lameduck: Duration,
 }
@@ -102,6 +104,9 @@ impl Services {
             prepared => prepared.flatten(),
         };
         let loaded = load::parse_first(source(context, node.as_ref())?, flags)?;
+        // Files of zones are read before the configuration can say what its cache is to have.
+        let zones_beside = memory::Beside::of(context, &waiting.inherited);
+        memory::fit_zones(context, &[Cache::written(&loaded.tree)], zones_beside);
         let compiled = Compiled::new(loaded, context, node.as_ref())?;
         let facts = Arc::new(Facts::new(shared.clone()));
         let mut endpoints = Endpoints::new(facts.clone())?;
@@ -126,6 +131,7 @@ impl Services {
             secondaries: None,
             updates: None,
             taps: Taps::default(),
+            zones_beside,
             node,
             lameduck: Duration::ZERO,
         };
@@ -171,8 +177,8 @@ impl Services {
         if !waiting.inherited.is_some() {
             // It may be so since a moment ago.
             serve_alone(endpoints, &waiting.inherited);
-            context.shared.cache.set_ceiling(context.budget.cache);
             node.iter().for_each(|node| node.inherit(Vec::new()));
+            self.have_all_memory();
         }
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();
@@ -251,6 +257,7 @@ impl Services {
         loaded: Loaded,
         wait: impl FnOnce(&nodens_core::config::Services),
     ) -> Result<Compiled, ReloadError> {
+        self.fit_zones_to_both(&loaded.tree);
         let compiled = Compiled::new(loaded, &self.context, self.node.as_ref())?;
         clusters::watch(&mut self.watches, &compiled.config.services, &self.context.shared)?;
         wait(&compiled.config.services);
@@ -280,11 +287,6 @@ impl Services {
         Ok(loaded)
     }
 
-    /// Ends watches that only a configuration wanted that is not at work.
-    pub(super) fn drop_unwanted_watches(&mut self) {
-        self.watches.retain(&clusters::feeds(&self.config.services));
-    }
-
     /// The endpoints' listeners, for a successor.
     pub(super) fn http_listeners(&self) -> Vec<(SocketAddr, OwnedFd)> {
         self.endpoints.export()
@@ -301,7 +303,7 @@ impl Services {
 
     /// The predecessor is gone: what it had is free.
     pub(super) fn settle(&mut self) {
-        self.context.shared.cache.set_ceiling(self.context.budget.cache);
+        self.have_all_memory();
         if let Some(runtime) = &mut self.runtime {
             runtime.settle();
         }

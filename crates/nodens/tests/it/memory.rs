@@ -122,3 +122,29 @@ fn a_limit_that_cannot_hold_the_least_is_said_with_the_least_that_can() {
     let text = check(&conf, &["-memory", least, "-workers", "1"]);
     assert!(!text.contains("too small"), "{text}");
 }
+
+#[test]
+fn zones_have_the_memory_of_a_cache_that_is_not_wanted_and_it_has_less_if_it_is() {
+    let folder = Folder::new("memory-zones");
+    let mut zone = "$TTL 60\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nwww A 192.0.2.1\n".to_owned();
+    (0..140_000).for_each(|host| zone.push_str(&format!("host-{host:06} A 192.0.2.2\n")));
+    let zone = folder.write("zone", &zone);
+    let corefile = |cache: &str| {
+        format!("example.org:PORT {{\n bind 127.0.0.1\n{cache} file {}\n}}\n", zone.display())
+    };
+    let arguments = ["-workers", "1", "-memory", "64MiB"];
+    let server = Server::start_with("memory-zones", &corefile(""), &arguments);
+    let is_answered = || server.ask("www.example.org", Type::A).answer.len() == 1;
+    assert!(is_answered());
+    let reload = |cache: &str| {
+        let text = corefile(cache).replace("PORT", &server.address.port().to_string());
+        std::fs::write(&server.conf, text).unwrap();
+        server.signal("-USR1");
+        server.wait_for("[INFO] Reloading complete");
+    };
+    // What is served stays, and the cache has what is left.
+    reload(" cache\n");
+    server.wait_for("and the cache that is wanted leaves");
+    assert!(is_answered());
+    assert!(memory(server.pid(), "RssAnon") < (64 << 20) / 10 * 9);
+}

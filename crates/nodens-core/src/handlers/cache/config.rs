@@ -341,7 +341,7 @@ fn disable(line: &Directive, success: &mut Class, denial: &mut Class) -> Result<
 }
 
 /// Octets, or a number with `KiB`, `MiB` or `GiB`.
-fn parse_size(token: &Token) -> Result<usize, Error> {
+pub(super) fn parse_size(token: &Token) -> Result<usize, Error> {
     let text = token.text.as_str();
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
     let unit = units.iter().find_map(|(name, bits)| Some((text.strip_suffix(name)?, *bits)));

@@ -59,6 +59,12 @@ fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Erro
     Ok(())
 }
 
+/// What a directive asks for as memory, if it does: for who has to know before all directives are read.
+pub fn memory_in(directive: &Directive) -> Option<usize> {
+    let mut lines = directive.lines().iter().filter(|line| line.name.text == "memory");
+    lines.next_back().and_then(|line| config::parse_size(line.args().first()?).ok())
+}
+
 /// Passes over zones behind it whose answers change at any time.
 fn pass_over(block: &mut BlockBuilder<'_>) {
     let live = &block.settings.live;

@@ -1,10 +1,12 @@
 //! Zones of primaries: when they begin, and what the start waits for.
 
 use super::super::error::StartError;
-use super::{Services, serve_alone};
+use super::{Services, memory, serve_alone};
 use crate::budget::Cache;
+use crate::clusters;
 use crate::handover::{Waited, Waiting};
 use nodens_core::log::Level;
+use nodens_corefile::Corefile;
 use nodens_net::{Notifications, Secondaries, Updates};
 use nodens_zone::data::room;
 use std::sync::Arc;
@@ -18,8 +20,42 @@ const RESTORE_ROUND: Duration = Duration::from_millis(5);
 impl Services {
     /// Zones have the memory that this configuration leaves them, and are seen.
     pub(super) fn show_zones(&self) {
-        room::set_most(self.context.budget.zones(Cache::of(&self.config)) as u64);
+        self.fit_zones();
         self.facts.zones.take_up(self.config.clone());
+    }
+
+    /// Zones have the memory that this configuration leaves them; where they have more already, the cache has less.
+    pub(super) fn fit_zones(&self) {
+        let (cache, budget) = (Cache::of(&self.config), &self.context.budget);
+        memory::fit_zones(&self.context, &[cache], self.zones_beside);
+        if self.zones_beside.is_some() {
+            return;
+        }
+        let shared = &self.context.shared;
+        let held = usize::try_from(room::held()).unwrap_or(usize::MAX);
+        let (zones, ceiling) = (budget.zones(cache), budget.cache_with(held));
+        if held <= zones || cache == Cache::None {
+            shared.cache.set_ceiling(budget.cache);
+            return;
+        }
+        shared.cache.set_ceiling(ceiling);
+        let text = format!(
+            "memory: data of zones take {held} octets, and the cache that is wanted leaves {zones} for them: it has \
+             {ceiling} instead"
+        );
+        shared.sink.line(Level::Warning, "", text);
+    }
+
+    /// A successor that has no room for zones must not take over from a predecessor that serves them.
+    fn check_room(&self, waiting: &Waiting<'_>) -> Result<(), StartError> {
+        let all = self.context.budget.zones(Cache::of(&self.config));
+        let beside = self.zones_beside.filter(|_| waiting.inherited.is_some());
+        match beside.filter(|beside| beside.octets < all) {
+            Some(beside) if room::refused() > beside.refused => {
+                Err(StartError::NoRoom(beside.octets))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// From now on the zones of this configuration alone are transferred from primaries. Zones that are kept on disk
@@ -47,7 +83,7 @@ impl Services {
         let has_store =
             services.iter().flat_map(|own| &own.configured).any(|own| own.store.is_some());
         if !has_store {
-            return Ok(());
+            return self.check_room(waiting);
         }
         self.keep_secondaries();
         let restoring = self.context.shared.secondaries.restoring.clone();
@@ -65,7 +101,30 @@ impl Services {
                 Waited::Ended => return Err(StartError::Ended),
             }
         }
-        Ok(())
+        self.check_room(waiting)
+    }
+
+    /// A configuration that was prepared is not taken up: what was begun for it ends.
+    pub(in crate::serve) fn let_go_of_prepared(&mut self) {
+        self.fit_zones();
+        self.drop_unwanted_watches();
+    }
+
+    /// Ends watches that only a configuration wanted that is not at work.
+    pub(super) fn drop_unwanted_watches(&mut self) {
+        self.watches.retain(&clusters::feeds(&self.config.services));
+    }
+
+    /// Files are read for another configuration, while the cache of this one has what it has.
+    pub(super) fn fit_zones_to_both(&self, next: &Corefile) {
+        let caches = [Cache::of(&self.config), Cache::written(next)];
+        memory::fit_zones(&self.context, &caches, self.zones_beside);
+    }
+
+    /// The predecessor is gone, and what it had is free.
+    pub(super) fn have_all_memory(&mut self) {
+        self.zones_beside = None;
+        self.fit_zones();
     }
 
     /// Ends NOTIFY in both directions, and transfers from primaries.
