@@ -20,6 +20,9 @@ const AT_ONCE: usize = 4;
 /// From the first change, however many follow.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
+/// How long work that is being done when it is to end is waited for: a file may lie on a disk that does not answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The repeated work of a configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
@@ -112,7 +115,7 @@ fn run(tasks: Vec<Task>, changed: &Changed, words: &Receiver<Word>, done: Sender
                 plan.change(number, |due| due.rest(task));
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => return hands.end(words),
         }
         // What is due for longest comes first, so that nothing waits for ever.
         let now = Instant::now();
@@ -152,7 +155,7 @@ impl Plan {
 /// Threads that do the work: several, so that a slow disk or a very large file does not keep all other files
 /// from being read. Each is started when it is needed for the first time.
 struct Hands {
-    jobs: Option<Sender<(usize, Task)>>,
+    jobs: Sender<(usize, Task)>,
     queue: Arc<Mutex<Receiver<(usize, Task)>>>,
     done: Sender<Word>,
     threads: Vec<JoinHandle<()>>,
@@ -163,7 +166,7 @@ impl Hands {
     fn new(done: Sender<Word>) -> Self {
         let (jobs, queue) = channel();
         let (queue, threads) = (Arc::new(Mutex::new(queue)), Vec::new());
-        Self { jobs: Some(jobs), queue, done, threads, busy: 0 }
+        Self { jobs, queue, done, threads, busy: 0 }
     }
 
     fn has_room(&self) -> bool {
@@ -181,15 +184,23 @@ impl Hands {
             // There is no thread to be had: later, perhaps.
             return due.rest(task);
         }
-        let jobs = self.jobs.as_ref();
-        self.busy += usize::from(jobs.is_some_and(|jobs| jobs.send((number, task)).is_ok()));
+        self.busy += usize::from(self.jobs.send((number, task)).is_ok());
     }
-}
 
-impl Drop for Hands {
-    fn drop(&mut self) {
-        self.jobs = None;
-        for thread in self.threads.drain(..) {
+    /// Waits for what is being done, but not for ever; what takes longer ends by itself, and nothing begins any more.
+    fn end(self, words: &Receiver<Word>) {
+        let Self { jobs, threads, mut busy, .. } = self;
+        drop(jobs);
+        let until = Instant::now() + PATIENCE;
+        while busy > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            match words.recv_timeout(left) {
+                Ok(Word::Done(..)) => busy -= 1,
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+        for thread in threads {
             _ = thread.join();
         }
     }
@@ -354,6 +365,24 @@ mod tests {
         }
         drop(blocked);
         drop(tasks);
+    }
+
+    #[test]
+    fn work_that_never_ends_does_not_keep_the_server_from_going_on() {
+        let (blocked, release) = channel::<()>();
+        let (began, begun) = channel();
+        let release = Mutex::new(release);
+        let run = Box::new(move || {
+            _ = began.send(());
+            _ = release.lock().unwrap().recv();
+        });
+        let task = Task { name: "t".to_owned(), interval: Duration::from_millis(1), run };
+        let tasks = Tasks::start(Work { tasks: vec![task], watched: Vec::new() });
+        begun.recv().unwrap();
+        let since = Instant::now();
+        drop(tasks);
+        assert!((PATIENCE..10 * PATIENCE).contains(&since.elapsed()), "{:?}", since.elapsed());
+        drop(blocked);
     }
 
     #[test]
