@@ -5,7 +5,7 @@ use nodens_core::metrics::{Gauges, Registry};
 use nodens_insight::zones::{Catalog, Sum};
 use nodens_wire::NameRef;
 use nodens_zone::data::room;
-use nodens_zone::{Sight, Zone};
+use nodens_zone::{Serial, Sight, Zone};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -18,18 +18,27 @@ type Labels = Vec<(&'static str, String)>;
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     sums: BTreeMap<&'static str, Sum>,
-    /// The zones, while there are few.
-    each: Vec<Each>,
+    /// The zones by directive and name, while there are few.
+    each: BTreeMap<(&'static str, String), Each>,
     count: usize,
     pub(super) catalogs: Vec<Catalog>,
 }
 
-#[derive(Debug)]
+/// What is shown of a zone. Several server blocks may have one of the same name: the worst counts.
+#[derive(Debug, Default)]
 struct Each {
-    labels: Labels,
-    serial: Option<u32>,
+    serial: Option<Serial>,
     age_s: Option<i64>,
     has_failed: bool,
+}
+
+impl Each {
+    fn add(&mut self, serial: Option<Serial>, age_s: Option<i64>, has_failed: bool) {
+        let is_earlier = |own: &Serial| serial.is_none_or(|serial| *own < serial);
+        self.serial = self.serial.filter(is_earlier).or(serial);
+        self.age_s = self.age_s.max(age_s);
+        self.has_failed |= has_failed;
+    }
 }
 
 impl Totals {
@@ -47,12 +56,12 @@ impl Totals {
         sum.journal += sight.journal as u64;
         self.count += 1;
         if self.count > SERIES_MAX {
-            self.each = Vec::new();
+            self.each = BTreeMap::new();
             return;
         }
-        let serial = sight.data.as_ref().map(|data| data.soa().serial().0);
-        let labels = vec![("source", sight.source.to_owned()), ("zone", name.to_string())];
-        self.each.push(Each { labels, serial, age_s: now.age(sight), has_failed });
+        let serial = sight.data.as_ref().map(|data| data.soa().serial());
+        let each = self.each.entry((sight.source, name.to_string())).or_default();
+        each.add(serial, now.age(sight), has_failed);
     }
 
     /// By directive.
@@ -83,7 +92,9 @@ pub(super) fn register(registry: &Registry, totals: &Arc<Mutex<Totals>>) {
     let help = "Octets of memory that the data of all zones may take.";
     show("nodens_zones_max_bytes", help, |_| vec![(Labels::new(), room::most() as f64)]);
     let help = "The serial number that is served; only while there are at most 100 zones.";
-    show("nodens_zone_serial", help, |totals| each(totals, |zone| zone.serial.map(f64::from)));
+    show("nodens_zone_serial", help, |totals| {
+        each(totals, |zone| zone.serial.map(|serial| f64::from(serial.0)))
+    });
     let help = "Seconds since the zone's file was changed or a primary was reached; only while there \
                 are at most 100 zones.";
     show("nodens_zone_age_seconds", help, |totals| {
@@ -104,20 +115,23 @@ fn by_source(totals: &Totals, value: fn(&Sum) -> u64) -> Vec<(Labels, f64)> {
 }
 
 fn each(totals: &Totals, value: fn(&Each) -> Option<f64>) -> Vec<(Labels, f64)> {
-    totals.each.iter().filter_map(|zone| Some((zone.labels.clone(), value(zone)?))).collect()
+    let series = |((source, name), zone): (&(&str, String), &Each)| {
+        let labels = vec![("source", (*source).to_owned()), ("zone", name.clone())];
+        Some((labels, value(zone)?))
+    };
+    totals.each.iter().filter_map(series).collect()
 }
 
+/// Several server blocks may have a catalog of one name: their members count together.
 fn members(totals: &Totals) -> Vec<(Labels, f64)> {
-    let series = |catalog: &Catalog| {
-        let states = [
-            ("served", catalog.members),
-            ("outside", catalog.outside),
-            ("clashing", catalog.clashing),
-        ];
-        let name = catalog.name.clone();
-        states.map(|(state, count)| {
-            (vec![("catalog", name.clone()), ("state", state.to_owned())], count as f64)
-        })
+    let mut sums: BTreeMap<(&str, &'static str), u64> = BTreeMap::new();
+    for Catalog { name, members, outside, clashing, .. } in &totals.catalogs {
+        for (state, count) in [("served", members), ("outside", outside), ("clashing", clashing)] {
+            *sums.entry((name, state)).or_default() += count;
+        }
+    }
+    let series = |((name, state), count): ((&str, &str), u64)| {
+        (vec![("catalog", name.to_owned()), ("state", state.to_owned())], count as f64)
     };
-    totals.catalogs.iter().flat_map(series).collect()
+    sums.into_iter().map(series).collect()
 }

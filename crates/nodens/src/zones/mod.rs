@@ -88,8 +88,10 @@ impl Zones {
             ..Report::default()
         };
         let Some(config) = config else { return report };
-        // The first of all that fit, so that very many cost no memory.
-        let (mut first, wanted) = (BTreeMap::new(), search.name.to_lowercase());
+        // The first names of all that fit, so that very many cost no memory. All zones of a name are on one page, as
+        // the next one goes on behind the name.
+        let mut first: BTreeMap<String, Vec<Arc<dyn Zone>>> = BTreeMap::new();
+        let wanted = search.name.to_lowercase();
         each(&config, |name, zone| {
             let name = name.to_string();
             if !name.contains(&wanted) || (search.failed && !is_bad(&**zone)) {
@@ -97,7 +99,7 @@ impl Zones {
             }
             report.matched += 1;
             if name > search.after {
-                first.insert((name, Arc::as_ptr(zone).addr()), zone.clone());
+                first.entry(name).or_default().push(zone.clone());
                 if first.len() > ZONES_SHOWN + 1 {
                     first.pop_last();
                 }
@@ -109,7 +111,9 @@ impl Zones {
         }
         let catalogs: Vec<_> = catalogs(&config).collect();
         report.catalogs = catalogs.iter().map(|zone| catalog(zone)).collect();
-        let rows = first.into_iter().map(|((name, _), zone)| row(name, &*zone, &catalogs, now));
+        let zones =
+            first.iter().flat_map(|(name, zones)| zones.iter().map(move |zone| (name, zone)));
+        let rows = zones.map(|(name, zone)| row(name.clone(), &**zone, &catalogs, now));
         report.zones = rows.collect();
         let last = report.zones.last().filter(|_| is_more).map(|zone| zone.name.clone());
         report.next = last.map(|last| next(&search, &last));

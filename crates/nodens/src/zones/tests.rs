@@ -74,6 +74,55 @@ fn few_zones_have_series_of_their_own_and_many_have_sums() {
     assert!(!many.contains("nodens_zone_serial"), "{many}");
 }
 
+/// Two blocks with the same zones, of which those of the second are older.
+fn twice(count: usize) -> (Zones, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for (port, serial) in [(0, 7), (1, 6)] {
+        _ = writeln!(text, ".:{port} {{");
+        for number in 0..count {
+            let path = folder.path().join(format!("db.{port}.{number}"));
+            std::fs::write(&path, format!("@ 60 SOA . . {serial} 2 3 4 5\n")).unwrap();
+            _ = writeln!(text, " file {} z{number:04}.example", path.display());
+        }
+        _ = writeln!(
+            text,
+            " secondary cat.example {{\n transfer from 192.0.2.{port}\n catalog\n }}\n}}"
+        );
+    }
+    let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(9999).0)));
+    let tree = nodens_corefile::parse("Corefile", &text, &nodens_corefile::SystemSources).unwrap();
+    let config = nodens_core::build(&tree, &Default::default(), &shared).unwrap();
+    let zones = Zones::new(shared);
+    zones.take_up(Arc::new(config));
+    (zones, folder)
+}
+
+#[test]
+fn zones_of_one_name_in_two_blocks_have_one_series_and_both_are_on_the_page() {
+    let (few, _folder) = twice(2);
+    few.count();
+    let rendered = few.shared.registry.render();
+    let mut seen = std::collections::BTreeSet::new();
+    for line in rendered.lines().filter(|line| line.starts_with("nodens_")) {
+        let (series, _) = line.rsplit_once(' ').unwrap();
+        assert!(seen.insert(series), "{series} is there twice");
+    }
+    let line = "nodens_zone_serial{source=\"file\",zone=\"z0001.example.\"} 6\n";
+    assert!(rendered.contains(line), "{rendered}");
+    assert!(seen.contains("nodens_catalog_members{catalog=\"cat.example.\",state=\"served\"}"));
+
+    let (many, _folder) = twice(ZONES_SHOWN + 3);
+    let (mut search, mut count) = (super::search("name=z0"), 0);
+    loop {
+        let report = many.report(search, String::new());
+        count += report.zones.len();
+        let Some(next) = report.next else { break };
+        search = super::search(&next);
+    }
+    assert_eq!(count, 2 * (ZONES_SHOWN + 3));
+}
+
 /// A zone of each kind, and a catalog.
 const ALL: &str = ".:0 {
     secondary cat.example {
