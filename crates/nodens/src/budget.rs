@@ -368,7 +368,8 @@ mod tests {
                 let own = cache.octets().min(budget.cache);
                 let all = budget.total(own) - budget.clusters + budget.zones(cache);
                 assert!(all <= usable(mebi(limit)), "{limit} {cache:?}");
-                assert!(budget.zones(cache) >= budget.clusters, "{limit} {cache:?}");
+                // Octets are lost where parts are divided.
+                assert!(budget.zones(cache) + 8 >= budget.clusters, "{limit} {cache:?}");
             }
         }
         assert!(
