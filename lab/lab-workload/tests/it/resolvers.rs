@@ -3,8 +3,10 @@
 
 use crate::{need, run};
 use lab_workload::Workload;
-use lab_workload::search::{Existing, Libc, Resolver};
-use nodens_wire::Type;
+use lab_workload::recorded::{Carrier, Content, Record};
+use lab_workload::search::observed::{Observer, Options};
+use lab_workload::search::{Existing, Libc, Measure, Resolver};
+use nodens_wire::{Name, Type};
 use std::path::Path;
 use std::process::Command;
 
@@ -40,7 +42,7 @@ func main() {
 }
 "#;
 
-/// Writes each query in hexadecimal to standard output. Arguments are the names that exist; those that
+/// Writes each query, the port that it came from, and its response to standard output, in hexadecimal. Arguments are the names that exist; those that
 /// end with `!` have no address, all others NXDOMAIN.
 const RECORDER_C: &str = r#"
 #include <arpa/inet.h>
@@ -62,8 +64,6 @@ int main(int argc, char **argv) {
         int len = recvfrom(s, q, 2048, 0, (struct sockaddr *)&peer, &peer_len), exists = 0, empty = 0;
         if (len < 17) continue;
         for (int i = 0; i < len; i++) printf("%02x", q[i]);
-        puts("");
-        fflush(stdout);
         for (; *p; p += *p + 1) { strncat(name, (char *)p + 1, *p); strcat(name, "."); }
         int v6 = p[2] == 28;
         for (int i = 1; i < argc; i++) {
@@ -81,6 +81,10 @@ int main(int argc, char **argv) {
             memcpy(q + end, a, v6 ? 28 : 16);
             end += v6 ? 28 : 16;
         }
+        printf(" %04x ", ntohs(peer.sin_port));
+        for (int i = 0; i < end; i++) printf("%02x", q[i]);
+        puts("");
+        fflush(stdout);
         sendto(s, q, end, 0, (struct sockaddr *)&peer, peer_len);
     }
 }
@@ -106,6 +110,13 @@ struct Case {
     /// As [`Existing`] reads them.
     exists: &'static [&'static str],
     lookups: Vec<String>,
+}
+
+impl Case {
+    /// Whether it is a pod's: lookups of all kinds along one list.
+    fn is_pods(&self) -> bool {
+        self.search.iter().any(|domain| domain == "svc.cluster.local")
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -158,8 +169,33 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What the program at `program` asks, with ID 0.
-fn asked(folder: &Path, program: &Path, case: &Case) -> Vec<Vec<u8>> {
+/// A query of the program, the port that it came from, and its response.
+struct Exchange {
+    query: Vec<u8>,
+    port: u16,
+    response: Vec<u8>,
+}
+
+impl Exchange {
+    fn read(line: &str) -> Self {
+        let octets = |digits: &str| -> Vec<u8> {
+            let octet = |at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap();
+            (0..digits.len() / 2).map(octet).collect()
+        };
+        let columns: Vec<_> = line.split(' ').collect();
+        let [query, port, response] = *columns else { panic!("{line}") };
+        let port = u16::from_str_radix(port, 16).unwrap();
+        Self { query: octets(query), port, response: octets(response) }
+    }
+
+    /// The query with ID 0.
+    fn anonymous(&self) -> Vec<u8> {
+        [&[0, 0], &self.query[2..]].concat()
+    }
+}
+
+/// What the program at `program` asks, and gets.
+fn asked(folder: &Path, program: &Path, case: &Case) -> Vec<Exchange> {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     let (search, ndots) = (case.search.join(" "), case.ndots);
     let options = format!("options ndots:{ndots} timeout:30 attempts:1");
@@ -171,16 +207,44 @@ fn asked(folder: &Path, program: &Path, case: &Case) -> Vec<Vec<u8>> {
     command.args(["--net", "--mount", "sh", "-c", SCRIPT, "sh"]).arg(folder).arg(program);
     run(command.args(&case.lookups));
     let log = std::fs::read_to_string(folder.join("log")).unwrap();
-    let octets = |line: &str| -> Vec<u8> {
-        let digits =
-            (0..line.len() / 2).map(|at| u8::from_str_radix(&line[2 * at..2 * at + 2], 16));
-        digits
-            .map(|octet| octet.unwrap())
-            .enumerate()
-            .map(|(at, o)| if at < 2 { 0 } else { o })
-            .collect()
-    };
-    log.lines().skip(1).map(octets).collect()
+    log.lines().skip(1).map(Exchange::read).collect()
+}
+
+/// The lookups that are found in what was asked are those that were made, and cost what the model says.
+fn find_again(libc: Libc, case: &Case, asked: &[Exchange]) {
+    let mut observer = Observer::default();
+    for (at, exchange) in asked.iter().enumerate() {
+        for (time, content) in [
+            (1, Content::Query(exchange.query.clone())),
+            (2, Content::Response(exchange.response.clone())),
+        ] {
+            let record = Record {
+                number: at as u64 + 1,
+                time: (10 * at as u64 + time) * 1_000,
+                client: ([127, 0, 0, 1], exchange.port).into(),
+                server: ([127, 0, 0, 1], 53).into(),
+                carrier: Carrier::Udp,
+                content,
+            };
+            observer.push(&record).unwrap();
+        }
+    }
+    let search = case.search.iter().map(|domain| Name::parse(domain).unwrap());
+    let ndots = vec![1, 2, 5];
+    let options = Options { search: None, libc, ndots, cache_ttl: (0, 0) };
+    let observed = observer.finish(&options);
+    let [client] = &*observed.clients else { panic!("{:?}", observed.clients) };
+    let search: Vec<_> = search.collect();
+    assert_eq!(client.search, search, "{libc:?}");
+    let resolver = Resolver { libc, search: case.search.clone(), ndots: case.ndots };
+    let existing: Existing = case.exists.join("\n").parse().unwrap();
+    let walks = case.lookups.iter().map(|text| resolver.walk(text, |name| existing.find(name)));
+    let lookups = walks.filter(|walk| !walk.is_empty()).count();
+    let found: Vec<_> = observed.lookups.iter().map(|l| (&l.text, l.lookups, l.queries)).collect();
+    assert_eq!(observed.lookup_count(), lookups as u64, "{libc:?} {found:?}");
+    assert_eq!(observed.queries, asked.len() as u64);
+    let model = observed.savings.iter().find(|saving| saving.measure == Measure::AsItIs).unwrap();
+    assert_eq!(model.cost.queries, observed.queries, "{libc:?} {found:?}");
 }
 
 /// What the plan says that `libc` asks, with ID 0.
@@ -210,7 +274,12 @@ fn hold(libc: Libc, folder: &Path, program: &Path) {
     std::fs::write(folder.join("recorder.c"), RECORDER_C).unwrap();
     run(Command::new("cc").current_dir(folder).args(["-o", "recorder", "recorder.c"]));
     for (at, case) in cases().iter().enumerate() {
-        let (mut asked, mut planned) = (asked(folder, program, case), planned(libc, case));
+        let exchanges = asked(folder, program, case);
+        if case.is_pods() {
+            find_again(libc, case, &exchanges);
+        }
+        let mut asked: Vec<_> = exchanges.iter().map(Exchange::anonymous).collect();
+        let mut planned = planned(libc, case);
         if libc == Libc::Go {
             // Go asks for A and AAAA from two goroutines: their order is anyone's.
             asked.chunks_mut(2).for_each(<[_]>::sort);

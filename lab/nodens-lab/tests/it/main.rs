@@ -8,6 +8,7 @@ mod load;
 mod pace;
 mod questions;
 mod schema;
+mod search;
 mod signed;
 mod truth;
 mod typed;

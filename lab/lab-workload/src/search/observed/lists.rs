@@ -83,7 +83,9 @@ impl Evidence {
         let mut shown = Vec::new();
         for recent in self.recent.iter().filter(|recent| !recent.found) {
             let relation = relation(names.get(recent.name), names.get(event.name));
-            if let Some((stem, domains)) = relation {
+            if let Some((stem, domains)) = relation
+                && !self.is_over(&stem, names)
+            {
                 shown.push((stem, domains, recent.denied));
             }
         }
@@ -111,12 +113,22 @@ impl Evidence {
         self.recent.push_back(recent);
     }
 
+    /// Whether the search for `stem` has come to its end before: to the name itself, behind the list.
+    fn is_over(&self, stem: &Name, names: &Names) -> bool {
+        let name = |recent: &Recent| names.get(recent.name);
+        let end = self.recent.iter().position(|recent| name(recent) == stem);
+        end.is_some_and(|end| {
+            let mut before = self.recent.iter().take(end);
+            before.any(|recent| remainder(name(recent), stem).is_some())
+        })
+    }
+
     /// One more domain of a search that is under way, if the last one was denied.
     fn further(&self, asked: u32, names: &Names) -> Option<(Name, Vec<Name>, bool)> {
         let asked = names.get(asked);
         let mut searched = self.searched.iter().rev().map(|(stem, _)| names.get(*stem));
         searched.find_map(|stem| {
-            let domain = remainder(asked, stem)?;
+            let domain = remainder(asked, stem).filter(|_| !self.is_over(stem, names))?;
             let mut before = self.recent.iter().rev();
             let last = before.find(|recent| remainder(names.get(recent.name), stem).is_some())?;
             last.denied.then(|| (stem.clone(), vec![domain], true))

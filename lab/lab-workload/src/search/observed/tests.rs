@@ -177,6 +177,17 @@ fn lists_come_from_each_clients_own_walks() {
 }
 
 #[test]
+fn names_that_begin_alike_are_searches_of_their_own() {
+    let mut pod = Pod::new(1, POD, 5);
+    for text in ["nowhere", "nowhere.example", "nowhere.example.org"] {
+        pod.look_up(text, &Existing::default());
+    }
+    let observed = observe(pod.records, &options());
+    assert_eq!(observed.clients[0].search, list(POD));
+    assert_eq!(observed.lookup_count(), 3, "{:?}", rows(&observed));
+}
+
+#[test]
 fn what_is_sent_again_is_no_lookup_and_what_has_another_id_is_one() {
     let existing: Existing = "www.example.org".parse().unwrap();
     let mut pod = Pod::new(1, POD, 5);
