@@ -39,7 +39,8 @@ impl<R: Read> Recording<R> {
         while self.ready.is_empty() && !self.ended {
             match self.frames.next() {
                 Ok(Some(packet)) => {
-                    let mut taken = Taken { number: packet.number, time: 0, ready: &mut self.ready };
+                    let mut taken =
+                        Taken { number: packet.number, time: 0, ready: &mut self.ready };
                     let read = packet.content.and_then(|(time, link, octets)| {
                         taken.time = time;
                         packet::read(link, octets)
@@ -106,8 +107,8 @@ impl Taken<'_> {
         let (from, to) = (SocketAddr::from(datagram.from), SocketAddr::from(datagram.to));
         match datagram.kind {
             Kind::Udp if to_server || from_server => {
-                let is_response = Header::read(datagram.payload)
-                    .is_ok_and(|header| header.flags.has(Flags::QR));
+                let is_response =
+                    Header::read(datagram.payload).is_ok_and(|header| header.flags.has(Flags::QR));
                 // Between two servers that both use the port, the message itself says what it is.
                 match (is_response, to_server, from_server) {
                     (true, _, true) => self.message((to, from, Carrier::Udp), datagram.payload),

@@ -1,17 +1,23 @@
 //! A socket that servers write dnstap to.
 
 use anyhow::{Context, Result, bail};
-use lab_workload::dnstap::{FrameFault, Reader, Recording, Role};
+use lab_workload::dnstap::{FrameError, FrameFault, Reader, Recording, Role};
 use lab_workload::recorded::{Broken, Record};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often the end is looked for while nothing comes.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Writers at the same time; more wait.
+const WRITERS_MAX: usize = 64;
+/// Messages that were read and not taken in yet.
+const WAITING_MAX: usize = 1_024;
 /// How long a writer may take to read what is said to it.
 const PATIENCE: Duration = Duration::from_secs(4);
 
@@ -28,57 +34,80 @@ impl End<'_> {
     }
 }
 
-/// Gives the messages of writers that connect to `socket`, one writer after the other, to `each`. Ends
-/// when `duration` is over or `stop` is set; without a duration also when the first writer ends.
+/// A message of a writer, or what is wrong with it.
+type Item = Result<Record, Broken>;
+
+/// Gives the messages of all writers that connect to `socket` to `each`. Ends when `duration` is over or
+/// `stop` is set; without a duration also when all writers have ended.
 pub(super) fn messages(
     socket: &str,
     duration: Option<Duration>,
     roles: &[Role],
     stop: &AtomicBool,
-    each: &mut dyn FnMut(Result<Record, Broken>) -> Result<()>,
+    each: &mut dyn FnMut(Item) -> Result<()>,
 ) -> Result<()> {
     let listener = Listener::open(socket)?;
     crate::term::note(&format!("waiting at {} for a server that writes dnstap", listener.place()));
-    let at = duration.map(|duration| Instant::now() + duration);
-    let end = End { stop, at };
-    while !end.is_here() {
-        let Some(stream) = listener.accept()? else {
-            std::thread::sleep(PAUSE);
-            continue;
-        };
-        let writer = Writer { stream, end };
-        let reader = match Reader::accept(writer) {
-            Ok(reader) => reader,
-            Err(error) => {
-                each(Err(Broken(error.to_string())))?;
-                continue;
+    let end = End { stop, at: duration.map(|duration| Instant::now() + duration) };
+    // A server may have several writers, one for each server block. All end when this has ended.
+    std::thread::scope(|scope| {
+        let (sender, items) = sync_channel(WAITING_MAX);
+        let mut writers: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
+        let mut are_gone = false;
+        while !end.is_here() && !are_gone {
+            if writers.len() < WRITERS_MAX
+                && let Some(stream) = listener.accept()?
+            {
+                let sender = sender.clone();
+                writers.push(scope.spawn(move || read(Writer { stream, end }, roles, &sender)));
             }
-        };
-        let mut recording = Recording::of(reader, roles);
-        let mut is_whole = true;
-        while let Some(item) = recording.read() {
-            match item {
-                // Leaving in the middle of a stream is what this program decided.
-                Err(error) if error.is_end() && end.is_here() => is_whole = false,
-                Err(error) => {
-                    is_whole &= !error.is_end();
-                    // A writer may just go.
-                    if error.fault != FrameFault::NoStop {
-                        each(Err(Broken(error.to_string())))?;
-                    }
+            match items.recv_timeout(PAUSE) {
+                Ok(item) => each(item)?,
+                Err(_) => {
+                    let had = !writers.is_empty();
+                    writers.retain(|writer| !writer.is_finished());
+                    are_gone = had && writers.is_empty() && duration.is_none();
                 }
-                Ok(record) => each(Ok(record))?,
             }
         }
-        if is_whole {
-            // The writer waits for it, but has sent everything.
-            _ = recording.reader_mut().finish();
+        drop(sender);
+        items.iter().try_for_each(each)
+    })
+}
+
+/// Reads what one writer sends, until it ends or `items` are no longer wanted.
+fn read(writer: Writer<'_>, roles: &[Role], items: &SyncSender<Item>) {
+    let end = writer.end;
+    let broken = |error: &FrameError| Err(Broken(error.to_string()));
+    let reader = match Reader::accept(writer) {
+        Ok(reader) => reader,
+        Err(error) => {
+            _ = items.send(broken(&error));
+            return;
         }
-        if duration.is_none() {
-            break;
+    };
+    let mut recording = Recording::of(reader, roles);
+    let mut is_whole = true;
+    while let Some(item) = recording.read() {
+        let item = match item {
+            Ok(record) => Ok(record),
+            Err(error) => {
+                is_whole &= !error.is_end();
+                // A writer may just go, and this program may have decided to.
+                if error.is_end() && (end.is_here() || error.fault == FrameFault::NoStop) {
+                    continue;
+                }
+                broken(&error)
+            }
+        };
+        if items.send(item).is_err() {
+            return;
         }
     }
-    Ok(())
+    if is_whole {
+        // The writer waits for it, but has sent everything.
+        _ = recording.reader_mut().finish();
+    }
 }
 
 enum Listener {

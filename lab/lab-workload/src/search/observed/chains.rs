@@ -133,8 +133,10 @@ impl<'a> Chains<'a> {
         ended.into_iter().for_each(|chain| self.end(event.client, chain));
         let type_at = usize::from(event.is_aaaa);
         let beside = left.iter_mut().find(|chain| {
-            let asked = chain.asked.get(type_at).is_some_and(Option::is_none);
-            chain.name == event.name && asked && chain.last + PAIR >= event.time
+            // Resolvers ask once more after a failure.
+            let may_ask = |asked: &Option<Asked>| asked.is_none_or(|asked| asked.failed);
+            let may_ask = chain.asked.get(type_at).is_some_and(may_ask);
+            chain.name == event.name && may_ask && chain.last + PAIR >= event.time
         });
         if let Some(chain) = beside {
             chain.add(event);
@@ -284,6 +286,7 @@ impl Chain {
         self.last = self.last.max(event.time);
         self.queries += 1;
         if let Some(slot) = self.asked.get_mut(usize::from(event.is_aaaa)) {
+            self.denied += u64::from(slot.is_some());
             *slot = Some(Asked { answer: None, failed: false });
         }
         self.types = self.types.max(self.asked.iter().flatten().count() as u64);

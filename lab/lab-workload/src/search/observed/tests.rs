@@ -207,6 +207,34 @@ fn what_is_sent_again_is_no_lookup_and_what_has_another_id_is_one() {
 }
 
 #[test]
+fn what_is_asked_once_more_after_a_failure_is_the_same_lookup() {
+    let existing: Existing = "www.example.org".parse().unwrap();
+    let mut pod = Pod::new(1, POD, 5);
+    pod.look_up("www.example.org", &existing);
+    // As glibc does: each query and its SERVFAIL twice, with the same ID from the same port.
+    let mut again = Vec::new();
+    for pair in pod.records.chunks(4) {
+        let [mut a, mut a_failed, mut b, mut b_failed] = pair.to_vec().try_into().unwrap();
+        let is_last = pair.as_ptr_range().end == pod.records.as_ptr_range().end;
+        if !is_last {
+            for failed in [&mut a_failed, &mut b_failed] {
+                let Content::Response(message) = &mut failed.content else { panic!() };
+                message[3] = 2;
+            }
+            let earlier =
+                |record: &Record| Record { time: record.time - MILLI / 2, ..record.clone() };
+            again.extend([a.clone(), earlier(&a_failed), b.clone(), earlier(&b_failed)]);
+            (a.time, b.time) = (a.time + MILLI * 3 / 4, b.time + MILLI * 3 / 4);
+        }
+        again.extend([a, a_failed, b, b_failed]);
+    }
+    let observed = observe(again, &options());
+    assert_eq!((observed.queries, observed.repeated), (18, 0));
+    assert_eq!(rows(&observed), ["www.example.org: 1, 18, 16"]);
+    assert_eq!(queries_with(&observed, Measure::AsItIs), 10);
+}
+
+#[test]
 fn queries_without_responses_show_lookups_too() {
     let existing: Existing = "www.example.org\ndb.other.svc.cluster.local".parse().unwrap();
     let mut pod = Pod::new(1, POD, 5);
