@@ -1,4 +1,4 @@
-//! What the lab reads: query files, templates of names, packet captures.
+//! What the lab reads: query files, templates of names, captures of packets and of dnstap.
 
 use lab_workload::{Style, Template, TypeMix, Workload, binary, capture, names, update};
 use nodens_wire::{Admission, Type, admit};
@@ -61,10 +61,11 @@ pub fn names_template(data: &[u8]) {
     }
 }
 
-/// A capture is refused, or read as far as it can be with every fault by packet.
+/// A capture is refused, or read as far as it can be with every fault by packet or frame.
 pub fn capture(data: &[u8]) {
     let Ok(read) = capture::read(data, 53) else { return };
     assert!(read.faults.iter().all(|fault| (1..=read.packets).contains(&fault.packet)));
+    assert!(read.broken_frames.iter().all(|fault| (1..=read.packets).contains(&fault.frame)));
     let workload = read.workload(1, Some(1.0));
     assert!(workload.times().is_sorted() && workload.times().len() == read.questions.len());
     sends_what_it_was_given(&workload);
