@@ -48,6 +48,8 @@ pub struct BlockBuilder<'a> {
     pub services: &'a mut Services,
     /// The zones that can be transferred, shared by all addresses of the block at one port.
     pub zone_table: Arc<ZoneTable>,
+    /// Catalogs that `transfer` makes of zones, in lower case.
+    pub catalogs: Vec<Name>,
     /// Names of the directives of the block, in order of action.
     pub present: Vec<&'static str>,
     /// Names of the directives that may not come again, see [`BlockBuilder::once`].
@@ -70,6 +72,19 @@ impl BlockBuilder<'_> {
         }
         self.single.push(directive.name.text.clone());
         Ok(())
+    }
+
+    /// Refuses zones of which one has the name of a catalog: queries for it would not reach the directive.
+    ///
+    /// # Errors
+    /// At the name of the directive.
+    pub fn check_catalogs(&self, directive: &Directive, zones: &[Name]) -> Result<(), Error> {
+        match zones.iter().find(|zone| self.catalogs.contains(zone)) {
+            None => Ok(()),
+            Some(zone) => {
+                Err(directive.invalid(format!("zone {zone} has the name of a catalog of transfer")))
+            }
+        }
     }
 
     /// The labels `server`, `zones`-less `view` that most metrics carry.
@@ -254,6 +269,7 @@ fn builder<'a>(
         view: None,
         services,
         zone_table: Arc::default(),
+        catalogs: Vec::new(),
         present: Vec::new(),
         single: Vec::new(),
     }

@@ -134,7 +134,7 @@ impl Cache {
     /// Remembers for a short time that there was no response at all.
     pub(super) fn note_failure(&self, q: &mut Resolution, now: Now, worker: &mut WorkerState) {
         let ttl_s = u32::try_from(self.options.failure_ttl.as_secs()).unwrap_or(u32::MAX);
-        if q.response.rcode != Rcode::SERVFAIL || ttl_s == 0 {
+        if q.response.rcode != Rcode::SERVFAIL || ttl_s == 0 || q.response.live {
             return;
         }
         let facts = Facts {

@@ -37,6 +37,7 @@ struct InMemory {
 pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let origin = origin(directive, block)?;
+    block.check_catalogs(directive, std::slice::from_ref(&origin))?;
     let Options { file, database, policy } = options(directive, &origin, block)?;
     let zone = match database {
         Some(database) => kept(directive, (&file, database), &origin, &policy, block)?,

@@ -33,6 +33,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     };
     let path = block.path(&file.text);
     let zones = Zones::of(zones, &block.zones)?;
+    block.check_catalogs(directive, zones.names())?;
     let mut handler = match block.handlers.pop() {
         Some(Handler::File(handler)) => handler,
         other => {

@@ -16,6 +16,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         return Err(directive.invalid(text));
     }
     let zones = Zones::of(directive.args(), &block.zones)?;
+    block.check_catalogs(directive, zones.names())?;
     let (mut ttl, mut headless, mut fallthrough) = (5, false, Fallthrough::default());
     let mut apex = b"\x03dns".to_vec();
     for line in directive.lines() {

@@ -73,6 +73,7 @@ impl Options {
 pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let zones = Zones::of(directive.args(), &block.zones)?;
+    block.check_catalogs(directive, zones.names())?;
     let primary = primary(&zones).map(Name::to_folded);
     let Some(primary) = primary else {
         return Err(directive.invalid(

@@ -30,6 +30,7 @@ struct Options {
 /// Reads the directive. Several in one block are one handler; of two for one zone, the last counts.
 pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let zones = Zones::of(directive.args(), &block.zones)?;
+    block.check_catalogs(directive, zones.names())?;
     let options = options(directive, block)?;
     let (known, own) = (&block.shared.secondaries, &options.own);
     let configured = zones.names().iter().map(|name| Configured {

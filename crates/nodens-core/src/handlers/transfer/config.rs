@@ -80,6 +80,7 @@ fn catalog(line: &Directive, block: &mut BlockBuilder<'_>) -> Result<Arc<Produce
         return Err(Error::invalid(arg, "another server block has this catalog"));
     }
     block.zone_table.update(|update| update.replace(name.view(), catalog.clone()));
+    block.catalogs.push(catalog.origin().clone());
     block.services.kept.add(Owned(catalog.clone(), source));
     Ok(catalog)
 }

@@ -65,13 +65,21 @@ impl Rule {
 
 impl Transfer {
     /// Answers queries for names in catalogs, to those alone who may transfer them: secondaries look at the
-    /// serial first. Others are told nothing (RFC 9432 section 6).
+    /// serial first. Others are told nothing (RFC 9432 section 6). Names of a zone below a catalog are that
+    /// zone's.
     fn answer_for_catalog(&self, cx: &mut Cx<'_>) -> Step {
         let q = &cx.job.current;
         let Some((rule, catalog)) = self.rules.catalog(q.qname.view()) else { return Step::Next };
+        let labels = catalog.origin().view().label_count();
+        let zones = self.zones.load();
+        if zones.find(q.qname.view()).is_some_and(|(longest, _)| longest.label_count() > labels) {
+            return Step::Next;
+        }
         let client = *cx.job.client();
         let says_little = q.qtype == Type::SOA && *catalog.origin() == q.qname;
         let is_open = says_little || !rule.encrypted || client.transport.is_encrypted();
+        // `cache` would give it to others, and old serial numbers to secondaries.
+        cx.q().response.live = true;
         if !rule.allows(client.peer.ip()) || !is_open {
             return Step::Fail(Rcode::REFUSED);
         }
@@ -91,11 +99,11 @@ impl NotifyRules for Rules {
 }
 
 impl Rules {
-    /// The catalog that `name` lies in, and the rule that has it.
+    /// The longest catalog that `name` lies in, and the first rule that has it.
     fn catalog(&self, name: NameRef<'_>) -> Option<(&Rule, &Arc<Produced>)> {
-        let catalogs = self.0.iter().filter_map(|rule| Some((rule, rule.catalog.as_ref()?)));
-        let mut around = catalogs.filter(|(_, own)| name.is_in_domain(own.origin().view()));
-        around.next()
+        let catalogs = self.0.iter().rev().filter_map(|rule| Some((rule, rule.catalog.as_ref()?)));
+        let around = catalogs.filter(|(_, own)| name.is_in_domain(own.origin().view()));
+        around.max_by_key(|(_, own)| own.origin().view().label_count())
     }
 
     /// The rule for `name`: the one that has the longest zone around it; of several, the first.

@@ -456,3 +456,72 @@ fn catalogs_have_to_be_reached_and_belong_to_one_block() {
         assert!(error.contains(text), "{error}");
     }
 }
+
+/// A Corefile with two zones in files, behind these lines.
+fn with_files(folder: &std::path::Path, lines: &str) -> String {
+    let mut files = String::new();
+    for origin in ["example", "www.cat.example"] {
+        let path = folder.join(format!("db.{origin}"));
+        std::fs::write(&path, "@ 60 SOA . . 1 2 3 4 5\n@ 60 A 192.0.2.7").unwrap();
+        files += &format!(" file {} {origin}\n", path.display());
+    }
+    format!(".:53 {{\n{lines}\n{files}}}")
+}
+
+#[test]
+fn a_catalog_is_not_told_out_of_the_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = " cache\n transfer {\n  to 192.0.2.53\n  catalog cat.example\n }";
+    let mut bench = Bench::new(&with_files(folder.path(), lines));
+    let serial = |bench: &mut Bench| {
+        let answer = bench.ask("cat.example. SOA").answer;
+        answer.into_iter().next().map(|soa| Soa::new(soa).unwrap().serial().0)
+    };
+    // Neither is it kept that there is none yet.
+    assert_eq!(serial(&mut bench), None);
+    produce(&bench, 1000);
+    assert_eq!(serial(&mut bench), Some(1000));
+    bench.client.peer.set_ip([192, 0, 2, 54].into());
+    assert_eq!(bench.ask("cat.example. SOA").flags.rcode(), Rcode::REFUSED);
+    bench.client.peer.set_ip([192, 0, 2, 53].into());
+    let table = bench.worker.config().services.catalogs[0].zones.clone();
+    table.update(|update| update.replace(name("new.example.").view(), Numbers::new("new.example.", 1)));
+    produce(&bench, 2000);
+    assert_eq!(serial(&mut bench), Some(2000));
+}
+
+#[test]
+fn of_catalogs_and_zones_in_one_another_the_longest_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = " transfer example {\n  to *\n  catalog example.\n }\n \
+        transfer www.cat.example {\n  to 192.0.2.54\n  catalog cat.example\n }";
+    let corefile = with_files(folder.path(), lines).replace(" example\n", " other.example\n");
+    let mut bench = Bench::new(&corefile);
+    produce(&bench, 1000);
+    bench.client.transport = Transport::Tcp;
+    let mut rcode = |question: &str| short(&mut bench, &request(question)).0;
+    assert_eq!(rcode("cat.example. AXFR"), Rcode::REFUSED);
+    assert_eq!(rcode("cat.example. SOA"), Rcode::REFUSED);
+    assert_eq!(rcode("x.cat.example. A"), Rcode::REFUSED);
+    assert_eq!(rcode("example. SOA"), Rcode::NOERROR);
+    assert_eq!(rcode("x.example. A"), Rcode::NXDOMAIN);
+    assert_eq!(rcode("www.cat.example. A"), Rcode::NOERROR);
+    assert_eq!(rcode("other.example. A"), Rcode::NOERROR);
+}
+
+#[test]
+fn no_zone_of_the_block_has_the_name_of_a_catalog() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = |name: &str| format!(" transfer {{\n  to *\n  catalog {name}\n }}");
+    let files = with_files(folder.path(), &catalog("Example"));
+    for (corefile, line) in [
+        (files, 6),
+        (format!(".:53 {{\n{}\n secondary a.test {{\n  transfer from 192.0.2.1\n }}\n}}", catalog("a.test")), 6),
+        (format!(".:53 {{\n{}\n kubernetes a.test\n}}", catalog("a.test")), 6),
+        (format!(".:53 {{\n{}\n dynupdate a.test\n}}", catalog("A.test")), 6),
+    ] {
+        let error = Bench::try_new(&corefile).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("Corefile:{line}:")), "{error}");
+        assert!(error.contains("has the name of a catalog"), "{error}");
+    }
+}
