@@ -9,6 +9,8 @@ use crate::metrics::{Counter, Registry};
 use crate::seeing::Seeing;
 use crate::stream::Transfers;
 use crate::upstream::Upstreams;
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -25,8 +27,8 @@ pub struct Shared {
     pub cache: crate::cache::Store,
     /// What is known of Kubernetes clusters.
     pub clusters: crate::cluster::Clusters,
-    /// Zones that were read from files, for the next configuration.
-    pub(crate) files: Arc<crate::authority::source::KnownFiles>,
+    /// What others keep for the next configuration, by type.
+    known: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     /// Zones that are transferred from primaries, for the next configuration.
     pub secondaries: nodens_zone::secondary::Known,
     /// Zones that are kept in databases, for the next configuration.
@@ -73,7 +75,7 @@ impl Shared {
             upstreams: Upstreams::default(),
             cache: crate::cache::Store::default(),
             clusters: crate::cluster::Clusters::default(),
-            files: Arc::default(),
+            known: Mutex::default(),
             secondaries: nodens_zone::secondary::Known::default(),
             dynamic: nodens_zone::dynamic::Known::default(),
             signatures: crate::signatures::Known::default(),
@@ -83,6 +85,13 @@ impl Shared {
             in_flight: InFlight::default(),
             mailboxes: (0..workers).map(|_| Mutex::default()).collect(),
         }
+    }
+
+    /// The one value of a type, which is there for the next configuration, too.
+    pub(crate) fn known<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = known.entry(TypeId::of::<T>()).or_insert_with(|| Arc::<T>::default());
+        value.clone().downcast().unwrap_or_default()
     }
 
     /// How many questions may wait in a worker.

@@ -100,7 +100,7 @@ fn begin(block: &mut BlockBuilder<'_>) {
         folder.show(&block.zone_table);
         return;
     }
-    *folder = Arc::new(Folder::new(block.shared.files.clone()));
+    *folder = Arc::new(Folder::new(block.shared.known()));
     folder.show(&block.zone_table);
     let (settings, folder) = (settings.clone(), folder.clone());
     block.services.kept.add(Known { source, folder: folder.clone() });

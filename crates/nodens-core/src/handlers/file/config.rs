@@ -2,7 +2,7 @@
 
 use super::{File, NAME};
 use crate::authority::set::ZoneSet;
-use crate::authority::source::{FileZone, LoadError};
+use crate::authority::source::{FileZone, KnownFiles, LoadError};
 use crate::config::{BlockBuilder, Task};
 use crate::handlers::Handler;
 use crate::log::Level;
@@ -100,7 +100,7 @@ fn load(
     let zone = Arc::new(FileZone::new(origin.clone(), path.clone(), handler.by_mtime));
     let sink = block.shared.sink.clone();
     let every = handler.reload;
-    match zone.load(&block.shared.files, &sink, NAME) {
+    match zone.load(&block.shared.known::<KnownFiles>(), &sink, NAME) {
         Ok(()) | Err(LoadError::Unchanged) => {}
         Err(error @ (LoadError::Open(_) | LoadError::Changing)) if !every.is_zero() => {
             let (path, every) = (path.display(), format_go_duration(every));
