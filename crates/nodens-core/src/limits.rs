@@ -157,6 +157,9 @@ pub const SIGNING_PER_SECOND: u64 = 10_000;
 pub const SIGNING_BURST: u64 = SIGNING_PER_SECOND / 4;
 /// Records at the front of a file that `sign` looks for signatures of the SOA record in, as in CoreDNS.
 pub const SIGNED_FILE_RECORDS: usize = 100;
+/// Octets of comments at the front of such a file that say what it was made of. Where they would be more, there
+/// are none, and the zone is signed at every start.
+pub const SIGNED_FILE_HEAD_MAX: usize = 1 << 16;
 /// RRsets that `dnssec` signs in one response; others stay unsigned.
 pub const SIGNED_RRSETS_MAX: usize = 64;
 /// The most elements of a list that a variable may hold.

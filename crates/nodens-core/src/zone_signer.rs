@@ -1,17 +1,22 @@
 //! Zones that are signed as a whole: when a signed file is due, and how it is made.
 
-use crate::authority::source::{Files, LoadError, read, steadily};
+mod head;
+
+use crate::authority::source::{Files, LoadError, Seen, changed, read, steadily};
 use crate::limits::SIGNED_FILE_RECORDS;
+use head::Head;
 use nodens_wire::{Name, NameRef, Type};
 use nodens_zone::data::Data;
-use nodens_zone::dnssec::{SignZoneError, SigningKey, Validity, sign_zone};
+use nodens_zone::dnssec::{Denial, SignZoneError, SigningKey, Validity, sign_zone};
 use nodens_zone::presentation::record_text;
-use nodens_zone::{Advance, Master, RecordRef};
+use nodens_zone::{Advance, Master, RecordRef, Serial};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const HOUR_S: u32 = 3600;
 const DAY_S: u32 = 24 * HOUR_S;
@@ -29,6 +34,8 @@ const REMAINING_MIN_S: u32 = 7 * DAY_S;
 
 /// Octets of RRSIG RDATA in front of the key tag.
 const TAG_AT: usize = 16;
+/// Octets of SOA RDATA from the serial number on.
+const SOA_NUMBERS: usize = 20;
 
 /// `sign`: signs one zone, from its file to `db.ORIGINsigned` in a folder.
 #[derive(Debug)]
@@ -37,9 +44,37 @@ pub struct ZoneSigner {
     file: PathBuf,
     folder: PathBuf,
     keys: Vec<SigningKey>,
+    denial: Denial,
     /// So that zones are not all due at once.
     inception_jitter_s: u32,
     expiration_jitter_s: u32,
+    known: Mutex<Known>,
+}
+
+/// What the files of the zone were like.
+#[derive(Debug, Default)]
+struct Known {
+    /// When they were read last.
+    last: Seen,
+    /// When they were read for the signed file, if that was done here.
+    signed: Option<Seen>,
+}
+
+/// A zone that has been signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// The serial number of the signed file.
+    pub serial: Serial,
+    /// That of the file of the zone.
+    pub source_serial: Serial,
+}
+
+impl Signed {
+    /// Whether secondaries that have the zone as it is in its file would not take the signed one, whose
+    /// serial number is not greater (RFC 1982).
+    pub fn is_behind(self) -> bool {
+        self.source_serial > self.serial
+    }
 }
 
 /// Why a zone was not signed. The file that was there before is still there.
@@ -48,6 +83,9 @@ pub enum SignFailure {
     /// Its file is no zone.
     #[error("{0}")]
     File(String),
+    /// The caller did not want it any more.
+    #[error("signing was stopped")]
+    Stopped,
     /// See [`SignZoneError`].
     #[error("{0}")]
     Sign(#[from] SignZoneError),
@@ -59,17 +97,23 @@ pub enum SignFailure {
 impl SignFailure {
     /// Whether nothing went wrong: the caller did not want it any more.
     pub fn is_stop(&self) -> bool {
-        matches!(self, Self::Sign(SignZoneError::Stopped))
+        matches!(self, Self::Stopped | Self::Sign(SignZoneError::Stopped))
     }
 }
 
 impl ZoneSigner {
-    pub(crate) fn new(origin: Name, file: PathBuf, folder: PathBuf, keys: Vec<SigningKey>) -> Self {
+    pub(crate) fn new(
+        origin: Name,
+        (file, folder): (PathBuf, PathBuf),
+        (keys, denial): (Vec<SigningKey>, Denial),
+    ) -> Self {
         Self {
             origin,
             file,
             folder,
             keys,
+            denial,
+            known: Mutex::default(),
             inception_jitter_s: fastrand::u32(0..=INCEPTION_JITTER_S),
             expiration_jitter_s: fastrand::u32(0..=EXPIRATION_JITTER_S),
         }
@@ -83,6 +127,26 @@ impl ZoneSigner {
     /// The file with its records.
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether its file, or one that it includes, is not as it was when it was read last.
+    pub fn has_changed(&self) -> bool {
+        changed(&self.known().last).is_some()
+    }
+
+    /// Whether it would write the same as another signer, but for the times.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        fn keys(signer: &ZoneSigner) -> BTreeSet<&[u8]> {
+            signer.keys.iter().map(SigningKey::rdata).collect()
+        }
+        self.origin == other.origin
+            && self.file == other.file
+            && self.denial == other.denial
+            && keys(self) == keys(other)
     }
 
     /// The file that is written.
@@ -126,43 +190,97 @@ impl ZoneSigner {
         if tags != own {
             return Some(format!("it is not signed with the keys {} alone", self.key_tags()));
         }
-        let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
-        let is_newer = changed(&self.file)? > changed(&path)?;
-        is_newer.then(|| format!("{} has changed", self.file.display()))
+        self.reason_in_files(&path)
     }
 
-    /// Signs the zone at a time in Unix seconds, which becomes its serial number, and gives that.
-    /// `goes_on` is asked for each name.
+    /// Why a signed file is not made of what there is now.
+    fn reason_in_files(&self, path: &Path) -> Option<String> {
+        let has_changed = |seen: &Seen| Some(format!("{} has changed", changed(seen)?.display()));
+        if let Some(seen) = &self.known().signed {
+            return has_changed(seen);
+        }
+        let Some(Head { seen, denial }) = Head::read(path) else {
+            return Some("it does not say which files it was made of".to_owned());
+        };
+        if denial != self.denial {
+            return Some("it has NSEC records in the place of NSEC3, or the reverse".to_owned());
+        }
+        if seen.first().is_none_or(|(first, _)| *first != self.file) {
+            return Some(format!("it was not made of {}", self.file.display()));
+        }
+        has_changed(&seen)
+    }
+
+    /// Signs the zone at a time in Unix seconds. That is its serial number, too, if it is greater than that
+    /// of the signed file before, which else is counted up. `goes_on` is asked for each name and record.
     ///
     /// # Errors
     /// [`SignFailure`].
-    pub fn sign(&self, now_s: u64, goes_on: &dyn Fn() -> bool) -> Result<u32, SignFailure> {
-        let (_, read) = steadily(|files| read(&self.file, (self.origin(), None), None, files));
-        let data = read.map_err(|error| SignFailure::File(error.to_string()))?.data;
+    pub fn sign(&self, now_s: u64, goes_on: &dyn Fn() -> bool) -> Result<Signed, SignFailure> {
+        let zone = || (self.origin(), None);
+        let (seen, read) = steadily(|files| read(&self.file, zone(), (None, goes_on), files));
+        self.known().last.clone_from(&seen);
+        let data = match read {
+            Ok(read) => read.data,
+            Err(LoadError::Stopped) => return Err(SignFailure::Stopped),
+            Err(error) => return Err(SignFailure::File(error.to_string())),
+        };
         let now = now_s as u32;
+        let (serial, source_serial) = (self.serial_after(Serial(now)), data.soa().serial());
         let validity = Validity {
             inception: now.wrapping_sub(INCEPTION_BEFORE_S + self.inception_jitter_s),
             expiration: now.wrapping_add(EXPIRATION_AFTER_S + self.expiration_jitter_s),
         };
-        let signed = sign_zone(&data, &self.keys, (now, validity), goes_on)?;
-        self.write(&signed)?;
-        Ok(now)
+        let how = (self.keys.as_slice(), self.denial);
+        let signed = sign_zone(data, how, (serial.0, validity), goes_on)?;
+        let head = Head { seen, denial: self.denial };
+        self.write(&head, &signed.data, goes_on)?;
+        self.known().signed = Some(head.seen);
+        Ok(Signed { serial, source_serial })
+    }
+
+    /// `now`, or the number behind that of the signed file that is there, if that is not less.
+    fn serial_after(&self, now: Serial) -> Serial {
+        let mut before = None;
+        let see = |record: &RecordRef<'_>| {
+            if record.rtype == Type::SOA && record.owner == self.origin() {
+                let at = record.rdata.len().checked_sub(SOA_NUMBERS);
+                let number = at.and_then(|at| record.rdata.get(at..)?.first_chunk());
+                before = number.copied().map(u32::from_be_bytes);
+            }
+            ControlFlow::Break(())
+        };
+        // What cannot be read is not served either.
+        _ = read_some(&self.signed_file(), self.origin(), see);
+        match before.map(Serial) {
+            Some(before) if now.partial_cmp(&before) != Some(Ordering::Greater) => {
+                Serial(before.0.wrapping_add(1))
+            }
+            _ => now,
+        }
     }
 
     /// Writes the zone beside its place and then moves it there, so that readers see a whole one.
-    fn write(&self, data: &Data) -> io::Result<()> {
+    fn write(
+        &self,
+        head: &Head,
+        data: &Data,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), SignFailure> {
         let path = self.signed_file();
         let (temporary, mut file) = loop {
             let temporary = self.folder.join(format!("signed-{:08x}", fastrand::u32(..)));
             match File::create_new(&temporary) {
                 Ok(file) => break (temporary, BufWriter::new(file)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         };
-        let written = write_records(&mut file, data).and_then(|()| file.flush());
-        let synced = written.and_then(|()| file.get_ref().sync_all());
-        let moved = synced.and_then(|()| fs::rename(&temporary, path));
+        let head = file.write_all(head.text().as_bytes()).map_err(SignFailure::from);
+        let written = head.and_then(|()| write_records(&mut file, data, goes_on));
+        let flushed = written.and_then(|()| Ok(file.flush()?));
+        let synced = flushed.and_then(|()| Ok(file.get_ref().sync_all()?));
+        let moved = synced.and_then(|()| Ok(fs::rename(&temporary, path)?));
         if moved.is_err() {
             _ = fs::remove_file(temporary);
         }
@@ -189,8 +307,15 @@ fn read_some(
 }
 
 /// The SOA record and its signatures, which are looked for at the front, and then the others.
-fn write_records(out: &mut impl Write, data: &Data) -> io::Result<()> {
-    let mut line = |record: &RecordRef<'_>| writeln!(out, "{}", record_text(record));
+fn write_records(
+    out: &mut impl Write,
+    data: &Data,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<(), SignFailure> {
+    let mut line = |record: &RecordRef<'_>| {
+        let written = writeln!(out, "{}", record_text(record));
+        if goes_on() { Ok(written?) } else { Err(SignFailure::Stopped) }
+    };
     line(&RecordRef::from(data.soa().record()))?;
     let sigs = data.rrset(data.origin(), Type::SOA).and_then(|soa| soa.sigs());
     sigs.into_iter().flatten().try_for_each(|record| line(&record))?;

@@ -4,6 +4,7 @@ use nodens_testkit::alloc::{Counting, held};
 use nodens_wire::{Builder, Class, Flags, Name, NameRef, Record, Section, Type};
 use nodens_zone::RecordRef;
 use nodens_zone::data::{Data, Edit, Refused, Served, room};
+use nodens_zone::dnssec::{Denial, SignZoneError, SignedZone, SigningKey, Validity, sign_zone};
 use nodens_zone::incoming::{Incoming, IncomingError};
 
 #[global_allocator]
@@ -136,4 +137,54 @@ fn beside(first: &Data, same: &Data) {
     assert_eq!(room::held(), all + same.octets());
     drop((old, new));
     assert_eq!(room::held(), 0);
+    signing_claims_what_it_takes(Denial::Nsec);
+    signing_claims_what_it_takes(Denial::Nsec3);
+}
+
+fn sign(denial: Denial, goes_on: &dyn Fn() -> bool) -> Result<SignedZone, SignZoneError> {
+    let public = include_str!("../testdata/dnssec/Kexample.org.+015+21968.key");
+    let private = include_str!("../testdata/dnssec/Kexample.org.+015+21968.private");
+    let keys = [SigningKey::parse(public, private).unwrap()];
+    let validity = Validity { inception: 1, expiration: 2 };
+    sign_zone(build(1, 0..SIGNED_NAMES, None)?, (&keys, denial), (2, validity), goes_on)
+}
+
+const SIGNED_NAMES: u32 = 10_000;
+
+fn signing_claims_what_it_takes(denial: Denial) {
+    // Claims below this are not made.
+    const STEP: u64 = 256 << 10;
+    room::set_most(u64::MAX);
+    let before = held().chunks;
+    let unsigned = build(1, 0..SIGNED_NAMES, None).unwrap().octets();
+    let most = std::cell::Cell::new(0);
+    let peak = || {
+        most.set(most.get().max(held().chunks - before));
+        true
+    };
+    let signed = sign(denial, &peak).unwrap();
+    let octets = signed.data.octets();
+    eprintln!("{denial:?}: {unsigned} unsigned, {octets} signed, {} at most", most.get());
+    // It is kept for as long as it is in use.
+    room::set_most(octets + unsigned - STEP);
+    assert_eq!(build(1, 0..SIGNED_NAMES, None).err(), Some(Refused::NoRoom));
+    drop(signed);
+    assert!(build(1, 0..SIGNED_NAMES, None).is_ok());
+    let needed = (1..).map(|times| times * STEP).find(|octets| {
+        room::set_most(*octets);
+        match sign(denial, &|| true) {
+            Ok(_) => true,
+            Err(error) => {
+                assert_eq!(error, SignZoneError::Refused(Refused::NoRoom));
+                false
+            }
+        }
+    });
+    let needed = needed.unwrap() as usize;
+    let least = most.get() - 2 * STEP as usize;
+    assert!(
+        (least..most.get() * 3 / 2).contains(&needed),
+        "{needed} claimed, {} taken",
+        most.get()
+    );
 }

@@ -2,7 +2,6 @@
 
 use nodens_core::log::{Level, Sink};
 use nodens_core::zone_signer::ZoneSigner;
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Between two looks at the files of zones.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// From a failure until the next attempt, unless the zone's file changes meanwhile.
+/// From a failure until the next attempt, unless the zone's files change meanwhile.
 const RETRY_AFTER: Duration = Duration::from_secs(5 * 3600);
 
 /// Signs the zones of one configuration; dropping it ends that, and what is under way.
@@ -82,7 +81,7 @@ fn run(zones: &mut [Zone], sink: &Sink, words: &Receiver<()>, stopped: &AtomicBo
 /// A zone, and its last failure.
 struct Zone {
     signer: Arc<ZoneSigner>,
-    failed: Option<(Instant, Option<SystemTime>)>,
+    failed: Option<Instant>,
 }
 
 impl Zone {
@@ -90,15 +89,9 @@ impl Zone {
         Self { signer, failed: None }
     }
 
-    /// When the file of the zone was written.
-    fn modified(&self) -> Option<SystemTime> {
-        fs::metadata(self.signer.file()).and_then(|file| file.modified()).ok()
-    }
-
     /// Signs the zone if it is due.
     fn look(&mut self, sink: &Sink, stopped: &AtomicBool, is_first: bool) {
-        let waits =
-            |(at, file): &(Instant, _)| at.elapsed() < RETRY_AFTER && *file == self.modified();
+        let waits = |at: &Instant| at.elapsed() < RETRY_AFTER && !self.signer.has_changed();
         if self.failed.as_ref().is_some_and(waits) {
             return;
         }
@@ -115,22 +108,32 @@ impl Zone {
             return;
         };
         sink.line(Level::Info, "sign", format!("Signing \"{origin}\" because {reason}"));
-        let (file, begin, tags) = (self.modified(), Instant::now(), signer.key_tags());
+        let (begin, tags) = (Instant::now(), signer.key_tags());
         let result = signer.sign(now_s, &|| !stopped.load(Ordering::Relaxed));
         let elapsed = begin.elapsed().as_secs_f64();
-        self.failed = result.is_err().then_some((begin, file));
+        self.failed = result.is_err().then_some(begin);
         let line = match result {
-            Ok(serial) => (
-                Level::Info,
-                format!(
-                    "Successfully signed zone \"{origin}\" in \"{path}\" with key tags \"{tags}\" and {serial} SOA serial, elapsed {elapsed:.6}"
-                ),
-            ),
+            Ok(signed) => {
+                let serial = signed.serial.0;
+                if signed.is_behind() {
+                    let text = format!(
+                        "Serial {} in the file of zone \"{origin}\" is greater than {serial} in \"{path}\": secondaries that have it do not take the signed zone",
+                        signed.source_serial.0
+                    );
+                    sink.line(Level::Warning, "sign", text);
+                }
+                (
+                    Level::Info,
+                    format!(
+                        "Successfully signed zone \"{origin}\" in \"{path}\" with key tags \"{tags}\" and {serial} SOA serial, elapsed {elapsed:.6}"
+                    ),
+                )
+            }
             Err(error) if error.is_stop() => return,
             Err(error) => (
                 Level::Warning,
                 format!(
-                    "Error signing \"{origin}\" with key tags \"{tags}\" in {elapsed:.6} s: {error}: it failed, and is tried again in {} hours or when its file changes",
+                    "Error signing \"{origin}\" with key tags \"{tags}\" in {elapsed:.6} s: {error}: it failed, and is tried again in {} hours or when its files change",
                     RETRY_AFTER.as_secs() / 3600
                 ),
             ),

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 mod files;
 mod known;
 
-pub(crate) use files::{Files, steadily};
-use files::{Seen, has_changed, is_written_on};
+pub(crate) use files::{Files, Seen, Stamp, changed, steadily};
+use files::{has_changed, is_written_on};
 pub(crate) use known::KnownFiles;
 
 /// A zone that lies in a file, as one block of the Corefile has it.
@@ -81,6 +81,9 @@ pub(crate) enum LoadError {
     /// Somebody writes to it.
     #[error("it changes while it is read")]
     Changing,
+    /// The caller did not want it any more.
+    #[error("reading was stopped")]
+    Stopped,
     /// Something in it is not as it should be.
     #[error("{0}")]
     Content(String),
@@ -231,7 +234,7 @@ impl FileZone {
                 let text = format!("Failed to open zone \"{origin}\" in \"{path}\": {error}");
                 (Level::Error, text)
             }
-            Err(error @ LoadError::Changing) => {
+            Err(error @ (LoadError::Changing | LoadError::Stopped)) => {
                 let text = format!("\"{path}\" of zone \"{origin}\" is not reloaded: {error}");
                 (Level::Info, text)
             }
@@ -263,7 +266,7 @@ impl FileZone {
         let before = earlier.as_ref().map(|(_, data)| data).or(own.as_ref());
         let base = || before.map(|data| Data::clone(data));
         let (seen, read) =
-            steadily(|files| read(&path, (self.origin.view(), base()), known, files));
+            steadily(|files| read(&path, (self.origin.view(), base()), (known, &|| true), files));
         // There may be room the next time.
         if !matches!(read, Err(LoadError::NoRoom)) {
             self.known().last.clone_from(&seen);
@@ -298,11 +301,11 @@ pub(crate) struct Read {
     shared: u64,
 }
 
-/// Reads the zone `origin` out of a file, but not if its serial is `known`.
+/// Reads the zone `origin` out of a file, but not if its serial is `known`. `goes_on` is asked for each record.
 pub(crate) fn read(
     path: &Path,
     (origin, before): (NameRef<'_>, Option<Data>),
-    known: Option<Serial>,
+    (known, goes_on): (Option<Serial>, &dyn Fn() -> bool),
     files: &Files,
 ) -> Result<Read, LoadError> {
     let file = path.to_string_lossy();
@@ -313,6 +316,7 @@ pub(crate) fn read(
     let mut has_soa = false;
     loop {
         let record = match master.next_record() {
+            Ok(Some(_)) if !goes_on() => return Err(LoadError::Stopped),
             Ok(Some(record)) => record,
             Ok(None) => break,
             Err(error) => return Err(LoadError::Content(error.to_string())),

@@ -36,7 +36,7 @@ impl<'z> Proof<'z> {
 }
 
 /// Octets of a SHA-1 hash.
-pub(super) const HASH_LEN: usize = 20;
+pub(crate) const HASH_LEN: usize = 20;
 /// Letters of a hash in base32hex.
 const LABEL_LEN: usize = 32;
 
@@ -72,8 +72,13 @@ impl<'z> Params<'z> {
     }
 }
 
+/// The hash of a name without salt and iterations, as RFC 9276 section 3.1 wants it.
+pub(crate) fn plain_hash(name: NameRef<'_>) -> [u8; HASH_LEN] {
+    Params { iterations: 0, salt: &[] }.hash(name)
+}
+
 /// A label of 32 letters in base32hex (RFC 4648 section 7) below the origin.
-pub(super) fn hashed_name<'b>(
+pub(crate) fn hashed_name<'b>(
     hash: &[u8; HASH_LEN],
     origin: NameRef<'_>,
     buffer: &'b mut [u8; NAME_LEN_MAX],

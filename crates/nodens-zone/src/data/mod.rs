@@ -37,6 +37,7 @@ mod tests;
 
 pub use check::{Incomplete, Refused};
 pub use denial::Proof;
+pub(crate) use denial::{HASH_LEN, hashed_name, plain_hash};
 pub use difference::{Conflict, Difference};
 pub use edit::Edit;
 pub use lookup::{Found, Gap};

@@ -1,7 +1,7 @@
 //! How much memory the zones of the process take, and may take.
 //!
-//! What is served and what is being made count together. What two versions share counts once; what versions
-//! have that are kept for their last readers alone does not count.
+//! What is served and what is being made count together, and what a caller claims for work with a version. What
+//! two versions share counts once; what versions have that are kept for their last readers alone does not count.
 
 use crate::limits::{PREPARED_OCTETS_MAX, PREPARED_PART, ROOM_STEP};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -56,13 +56,14 @@ pub(super) fn replaced(before: u64, after: u64) {
     }
 }
 
-/// Memory set aside for a version that is being made, until this is dropped.
+/// Memory set aside for versions that are not served, until this is dropped. Another copy of it has none.
 #[derive(Debug, Default)]
-pub(super) struct Claim(u64);
+pub struct Claim(u64);
 
 impl Claim {
-    /// Sets so many octets aside in all, little by little; false if there is no room.
-    pub(super) fn grow(&mut self, octets: u64) -> bool {
+    /// Sets so many octets aside in all, little by little; false if there is no room. A claim that
+    /// is larger stays so.
+    pub fn grow(&mut self, octets: u64) -> bool {
         if octets == 0 {
             return true;
         }
@@ -78,6 +79,13 @@ impl Claim {
             self.0 += more;
         }
         true
+    }
+
+    /// Keeps at most so many octets.
+    pub fn shrink_to(&mut self, octets: u64) {
+        let less = self.0.saturating_sub(octets);
+        CLAIMED.fetch_sub(less, Ordering::Relaxed);
+        self.0 -= less;
     }
 }
 

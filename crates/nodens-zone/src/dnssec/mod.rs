@@ -1,5 +1,5 @@
 //! Signatures over records (DNSSEC, RFC 4034): keys from the files of BIND's tools, RRSIG records over
-//! RRsets in canonical form, NSEC and DS records.
+//! RRsets in canonical form, NSEC, NSEC3 and DS records.
 //!
 //! What is deliberately absent: the clock and files. When a signature is valid is an argument, and what
 //! files hold is text.
@@ -10,6 +10,7 @@ mod ds;
 mod key;
 mod key_file;
 mod nsec;
+mod nsec3;
 mod zone;
 
 #[cfg(test)]
@@ -21,4 +22,4 @@ pub use ds::{DigestType, ds_rdata};
 pub use key::{SignError, SigningKey};
 pub use key_file::KeyError;
 pub use nsec::{nsec_rdata, successor};
-pub use zone::{SignZoneError, sign_zone};
+pub use zone::{Denial, SignZoneError, SignedZone, sign_zone};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const KEY: &str = "hmac-sha256:update.key:NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk=";
+pub(crate) const KEY: &str = "hmac-sha256:update.key:NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk=";
 const ZONE: &str = "$ORIGIN example.org.\n@ 60 IN SOA ns hostmaster 10 60 60 60 60\n@ 60 IN NS ns\n\
                     ns 60 IN A 192.0.2.53\nwww 60 IN A 192.0.2.1\nalias 60 IN CNAME www\n";
 
@@ -30,7 +30,7 @@ fn folder(name: &str) -> Folder {
 }
 
 /// What a client says that was given these lines, and whether it was content.
-fn update(client: &str, server: SocketAddr, lines: &str) -> (bool, String) {
+pub(crate) fn update(client: &str, server: SocketAddr, lines: &str) -> (bool, String) {
     update_within("20", client, server, lines)
 }
 

@@ -1,5 +1,6 @@
 //! `dnssec` and `sign`, judged by BIND's `delv` and `dnssec-verify`.
 
+use crate::dynupdate::{KEY, update};
 use crate::fixture::{Folder, Server, need};
 use nodens_testkit::free_port;
 use nodens_wire::Type;
@@ -64,15 +65,19 @@ fn key(folder: &Path, zone: &str, algorithm: &str) -> (String, String) {
     (name, format!("{zone}. static-key {flags} {protocol} {number} \"{key}\";"))
 }
 
-fn validates(server: &Server, zone: &str, anchors: &Path) {
+/// What `delv` says of a name in a zone, as `www A` or `@ SOA`.
+fn delv(server: &Server, zone: &str, anchors: &Path, question: &str) -> String {
     let root = format!("+root={zone}");
+    let (name, rtype) = question.split_once(' ').unwrap();
+    let name = if name == "@" { format!("{zone}.") } else { format!("{name}.{zone}.") };
+    let port = server.address.port().to_string();
+    let mut delv = Command::new("delv");
+    run(delv.arg("-a").arg(anchors).args([&root, "@127.0.0.1", "-p", &port, &name, rtype]))
+}
+
+fn validates(server: &Server, zone: &str, anchors: &Path) {
     for (question, wanted) in QUESTIONS {
-        let (name, rtype) = question.split_once(' ').unwrap();
-        let name = if name == "@" { format!("{zone}.") } else { format!("{name}.{zone}.") };
-        let port = server.address.port().to_string();
-        let mut delv = Command::new("delv");
-        delv.arg("-a").arg(anchors).args([&root, "@127.0.0.1", "-p", &port, &name, rtype]);
-        let said = run(&mut delv);
+        let said = delv(server, zone, anchors, question);
         assert!(said.lines().any(|line| line == wanted), "{question} in {zone}: {said}");
     }
 }
@@ -86,7 +91,9 @@ fn what_is_signed_validates() {
         folder.write("db", ZONE);
         let (online, first) = key(&folder.0, "example.org", algorithm);
         let (whole, second) = key(&folder.0, "example.net", algorithm);
-        let anchors = folder.write("anchors", &format!("trust-anchors {{ {first} {second} }};\n"));
+        let (_, third) = key(&folder.0, "example.com", algorithm);
+        let anchors = format!("trust-anchors {{ {first} {second} {third} }};\n");
+        let anchors = folder.write("anchors", &anchors);
         let root = folder.0.display();
         let corefile = format!(
             "example.org:PORT {{
@@ -104,17 +111,27 @@ example.net:PORT {{
     }}
     file db.example.net.signed
 }}
+example.com:PORT {{
+    root {root}
+    sign db {{
+        key directory .
+        directory {root}
+        nsec3
+    }}
+    file db.example.com.signed
+}}
 "
         );
         let server = Server::start(&format!("signed-{algorithm}"), &corefile);
-        server.wait_for("Successfully signed zone \"example.net.\"");
-        server.wait_for("Successfully reloaded zone \"example.net.\"");
-        let signed = folder.0.join("db.example.net.signed");
-        let mut verify = Command::new("dnssec-verify");
-        let said = run(verify.args(["-z", "-o", "example.net"]).arg(&signed));
-        assert!(said.contains("Zone fully signed"), "{algorithm} {whole}: {said}");
+        for zone in ["example.net", "example.com"] {
+            server.wait_for(&format!("Successfully reloaded zone \"{zone}.\""));
+            let signed = folder.0.join(format!("db.{zone}.signed"));
+            let mut verify = Command::new("dnssec-verify");
+            let said = run(verify.args(["-z", "-o", zone]).arg(&signed));
+            assert!(said.contains("Zone fully signed"), "{algorithm} {whole} {zone}: {said}");
+            validates(&server, zone, &anchors);
+        }
         validates(&server, "example.org", &anchors);
-        validates(&server, "example.net", &anchors);
     }
 }
 
@@ -144,4 +161,61 @@ fn a_zone_is_not_signed_again_without_a_reason() {
     assert_eq!(server.count_seen("Signing \"example.net.\" because"), 1);
     assert_eq!(server.ask("www.example.net", Type::A).answer.len(), 2);
     assert!(server.end("-TERM").success());
+}
+
+#[test]
+fn what_messages_change_validates_behind_dnssec() {
+    const EXISTS: &str = "; fully validated";
+    const DENIED: &str = "; negative response, fully validated";
+    need("delv", "dnsutils");
+    need("nsupdate", "dnsutils");
+    let folder = Folder::new("signing-updates");
+    folder.write("db", ZONE.replace("safe DS 1", "; safe DS 1").as_str());
+    let (name, anchor) = key(&folder.0, "example.org", "ED25519");
+    let anchors = folder.write("anchors", &format!("trust-anchors {{ {anchor} }};\n"));
+    let (root, secret) = (folder.0.display(), KEY.rsplit(':').next().unwrap());
+    let corefile = format!(
+        "example.org:PORT {{
+    root {root}
+    tsig {{
+        secret update.key. {secret}
+        require_opcode UPDATE
+    }}
+    dnssec {{
+        key file {name}
+    }}
+    dynupdate {{
+        file db
+        database db.kept
+        allow update.key. * *
+    }}
+}}
+"
+    );
+    let server = Server::start("signed-updates", &corefile);
+    let is = |question: &str, wanted: &str| {
+        let said = delv(&server, "example.org", &anchors, question);
+        assert!(said.lines().any(|line| line == wanted), "{question}: {said}");
+        said
+    };
+    let change = |lines: &str| {
+        let (is_done, said) = update("nsupdate", server.address, lines);
+        assert!(is_done, "{lines}: {said}");
+    };
+    validates(&server, "example.org", &anchors);
+    is("new A", DENIED);
+    change("update add new.example.org. 60 A 192.0.2.10\nupdate add *.any.example.org. 60 TXT a");
+    assert!(is("new A", EXISTS).contains("192.0.2.10"));
+    is("x.any TXT", EXISTS);
+    is("new TXT", DENIED);
+    change("update add new.example.org. 60 A 192.0.2.11");
+    let both = is("new A", EXISTS);
+    assert!(both.contains("192.0.2.10") && both.contains("192.0.2.11"), "{both}");
+    change("update delete new.example.org. A 192.0.2.10\nupdate delete *.any.example.org.");
+    let one = is("new A", EXISTS);
+    assert!(!one.contains("192.0.2.10") && one.contains("192.0.2.11"), "{one}");
+    is("x.any TXT", DENIED);
+    change("update delete new.example.org.");
+    is("new A", DENIED);
+    validates(&server, "example.org", &anchors);
 }

@@ -3,6 +3,7 @@
 use super::LoadError;
 use crate::limits::ZONE_FILE_READS_MAX;
 use nodens_zone::Includes;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -43,11 +44,31 @@ impl Stamp {
         })
     }
 
+    /// What [`Display`](fmt::Display) has written.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let mut time = || {
+            let (seconds, nanoseconds) = words.next()?.split_once('.')?;
+            Some((seconds.parse().ok()?, nanoseconds.parse().ok()?))
+        };
+        let (modified, changed) = (time()?, time()?);
+        let mut number = || words.next()?.parse().ok();
+        let (size, inode) = (number()?, number()?);
+        words.next().is_none().then_some(Self { modified, changed, size, inode })
+    }
+
     /// Whether it may be `before` with what was written to it afterwards: a file that takes the place of another is
     /// not.
     fn goes_on_from(&self, before: &Self) -> bool {
         let is_soon = self.modified.0.abs_diff(before.modified.0) <= WRITE_TIME;
         self != before && self.inode == before.inode && is_soon
+    }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { modified, changed, size, inode } = self;
+        write!(f, "{}.{:09} {}.{:09} {size} {inode}", modified.0, modified.1, changed.0, changed.1)
     }
 }
 
@@ -61,7 +82,13 @@ pub(super) fn is_written_on(seen: &Seen) -> bool {
 }
 
 pub(super) fn has_changed(seen: &Seen) -> bool {
-    seen.iter().any(|(path, stamp)| Stamp::of(path) != *stamp)
+    changed(seen).is_some()
+}
+
+/// The first of the files that is not as it was `seen`.
+pub(crate) fn changed(seen: &Seen) -> Option<&Path> {
+    let is_other = |(path, stamp): &&(PathBuf, Option<Stamp>)| Stamp::of(path) != *stamp;
+    seen.iter().find(is_other).map(|(path, _)| path.as_path())
 }
 
 /// Reads files until they do not change meanwhile: half a file may be a zone, too. Gives what they were like.

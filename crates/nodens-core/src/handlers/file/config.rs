@@ -101,7 +101,7 @@ fn load(
     let sink = block.shared.sink.clone();
     let every = handler.reload;
     match zone.load(&block.shared.known::<KnownFiles>(), &sink, NAME) {
-        Ok(()) | Err(LoadError::Unchanged) => {}
+        Ok(()) | Err(LoadError::Unchanged | LoadError::Stopped) => {}
         Err(error @ (LoadError::Open(_) | LoadError::Changing)) if !every.is_zero() => {
             let (path, every) = (path.display(), format_go_duration(every));
             let text = format!("Failed to open \"{path}\": {error}: trying again in {every}");

@@ -1,4 +1,4 @@
-//! `sign DBFILE [ZONES…] { key file KEY…; key directory DIR; directory DIR }`.
+//! `sign DBFILE [ZONES…] { key file KEY…; key directory DIR; directory DIR; nsec3 }`.
 
 use super::SPEC;
 use crate::config::BlockBuilder;
@@ -6,23 +6,23 @@ use crate::log::Level;
 use crate::zone_keys;
 use crate::zone_signer::ZoneSigner;
 use crate::zones::Zones;
-use nodens_corefile::{Directive, Error, Token};
+use nodens_corefile::{Directive, Error, Position, Token};
 use nodens_wire::Name;
-use nodens_zone::dnssec::SigningKey;
+use nodens_zone::dnssec::{Denial, SigningKey};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const PROPERTIES: [&str; 2] = ["key", "directory"];
+const PROPERTIES: [&str; 3] = ["key", "directory", "nsec3"];
 
 /// Where signed files go if nothing is said, as in CoreDNS.
 const FOLDER_DEFAULT: &str = "/var/lib/coredns";
 
-/// A signer as it was made for another address of the same block.
+/// A signer that was made before, such as for another address of the same block.
 struct Known {
-    /// The block.
-    source: usize,
-    file: PathBuf,
-    origin: Name,
+    at: Position,
+    /// The file that it writes, as the system has it.
+    path: PathBuf,
+    signer: Arc<ZoneSigner>,
 }
 
 /// Where keys are.
@@ -44,6 +44,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     let path = block.path(&file.text);
     let zones = Zones::of(zones, &block.zones)?;
     let (mut sources, mut folder) = (Vec::new(), PathBuf::from(FOLDER_DEFAULT));
+    let mut denial = Denial::Nsec;
     for line in directive.lines() {
         line.expect_no_body()?;
         match line.name.text.as_str() {
@@ -52,18 +53,13 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
                 let [token] = line.expect_args()?;
                 folder = block.path(&token.text);
             }
+            "nsec3" => denial = nsec3(line)?,
             _ => return Err(line.unknown_property(&PROPERTIES)),
         }
     }
     for origin in zones.names() {
         let origin = origin.to_folded();
         let keys = keys(&sources, &origin, block)?;
-        let is_known = |known: &Known| {
-            known.source == block.source && known.file == path && known.origin == origin
-        };
-        if block.services.kept.all::<Known>().any(is_known) {
-            continue;
-        }
         if keys.is_empty() {
             let text = format!(
                 "{}: zone \"{origin}\" is not signed, as there is no key",
@@ -72,15 +68,49 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
             block.shared.sink.line(Level::Warning, SPEC.name, text);
             continue;
         }
-        block.services.kept.add(Known {
-            source: block.source,
-            file: path.clone(),
-            origin: origin.clone(),
-        });
-        let signer = ZoneSigner::new(origin, path.clone(), folder.clone(), keys);
-        block.services.signers.push(Arc::new(signer));
+        let paths = (path.clone(), folder.clone());
+        add(ZoneSigner::new(origin, paths, (keys, denial)), directive, block)?;
     }
     Ok(())
+}
+
+/// Has a zone signed, unless the same is already done for another address. Two signers that differ would write
+/// one file by turns.
+fn add(
+    signer: ZoneSigner,
+    directive: &Directive,
+    block: &mut BlockBuilder<'_>,
+) -> Result<(), Error> {
+    let path = signer.signed_file();
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let path =
+        folder.zip(path.file_name()).map_or(path.clone(), |(folder, name)| folder.join(name));
+    let same = block.services.kept.all::<Known>().find(|known| known.path == path);
+    if let Some(Known { at, signer: other, .. }) = same {
+        if other.is_like(&signer) {
+            return Ok(());
+        }
+        let text = format!(
+            "\"{}\" is written by `sign` at {at}, too, from another file, with other keys or another way to deny",
+            path.display()
+        );
+        return Err(directive.invalid(text));
+    }
+    let (at, signer) = (directive.name.position.clone(), Arc::new(signer));
+    block.services.kept.add(Known { at, path, signer: signer.clone() });
+    block.services.signers.push(signer);
+    Ok(())
+}
+
+/// Iterations and salt can be written, but only as RFC 9276 section 3.1 wants them.
+fn nsec3(line: &Directive) -> Result<Denial, Error> {
+    match line.expect_args_within(0..=2)? {
+        [iterations, ..] if iterations.text != "0" => {
+            Err(Error::expected(iterations, "0 iterations (RFC 9276)"))
+        }
+        [_, salt] if salt.text != "-" => Err(Error::expected(salt, "`-`, no salt (RFC 9276)")),
+        _ => Ok(Denial::Nsec3),
+    }
 }
 
 fn source(line: &Directive) -> Result<Keys<'_>, Error> {

@@ -2,10 +2,12 @@ use crate::log::{Level, Record as Line};
 use crate::testing::Bench;
 use crate::zone_signer::ZoneSigner;
 use nodens_wire::{Rcode, Type};
+use std::cell::Cell;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 const KSK: &str = "Kexample.org.+013+31548";
@@ -63,7 +65,8 @@ fn a_zone_is_signed_and_served() {
     let signer = signer(&folder);
     assert_eq!(signer.signed_file(), folder.path().join("./db.example.org.signed"));
     assert!(signer.reason(0).unwrap().contains("No such file"));
-    assert_eq!(signer.sign(1_800_000_000, &|| true).unwrap(), 1_800_000_000);
+    let signed = signer.sign(1_800_000_000, &|| true).unwrap();
+    assert_eq!((signed.serial.0, signed.source_serial.0), (1_800_000_000, 1));
     let files = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(files, 4, "nothing else is left");
     let mut bench = Bench::new(&corefile(&folder, ""));
@@ -76,7 +79,7 @@ fn a_zone_is_signed_and_served() {
     assert_eq!(soa[0].rdata[serial..serial + 4], 1_800_000_000_u32.to_be_bytes());
     for (question, count) in [
         ("example.org. DNSKEY +do", 2),
-        ("example.org. CDS +do", 3),
+        ("example.org. CDS +do", 2),
         ("example.org. CDNSKEY +do", 2),
         ("example.org. TYPE65280 +do", 2),
         ("www.example.org. A +do", 2),
@@ -120,12 +123,6 @@ fn a_zone_is_due_again_in_time() {
     assert!(reason(made + 6 * DAY_S).unwrap().contains("its signature began"));
     assert!(reason(made + 40 * DAY_S).unwrap().contains("its signature began"));
     assert!(reason(made - DAY_S).unwrap().contains("its signature begins in"));
-    // What is signed is another file since then.
-    let file = fs::File::options().append(true).open(folder.path().join("db")).unwrap();
-    let signed = fs::metadata(signer.signed_file()).unwrap().modified().unwrap();
-    file.set_modified(signed + Duration::from_secs(9)).unwrap();
-    assert!(reason(made).unwrap().contains("/db has changed"));
-    signer.sign(made, &|| true).unwrap();
     let text = fs::read_to_string(signer.signed_file()).unwrap();
     let other_key = text.replace(" 31548 ", " 31549 ");
     let is_kept = |line: &&str| !line.contains("RRSIG\tSOA");
@@ -141,6 +138,159 @@ fn a_zone_is_due_again_in_time() {
         let reason = reason(made).unwrap();
         assert!(reason.contains(wanted), "{reason}");
     }
+}
+
+/// Changes files of a zone, and says whether it is then due to the signer that has signed it and to one that a start
+/// makes.
+fn is_noticed(folder: &TempDir, before: &dyn Fn(), change: &dyn Fn()) -> [bool; 2] {
+    let made = 1_800_000_000;
+    let old = signer(folder);
+    old.sign(made, &|| true).unwrap();
+    assert_eq!([old.reason(made), signer(folder).reason(made)], [None, None]);
+    before();
+    change();
+    [&old, &signer(folder)].map(|signer| {
+        let reason = signer.reason(made);
+        assert!(reason.iter().all(|text| text.contains("has changed")), "{reason:?}");
+        reason.is_some()
+    })
+}
+
+#[test]
+fn another_file_is_noticed_even_if_it_is_older_included_or_changed_while_the_zone_is_signed() {
+    let folder = folder();
+    let (db, part) = (folder.path().join("db"), folder.path().join("part"));
+    fs::write(&part, "more A 192.0.2.77\n").unwrap();
+    fs::write(&db, format!("{ZONE}$INCLUDE part\n")).unwrap();
+    let nothing = || {};
+    let age = |path: &Path| {
+        let file = fs::File::options().append(true).open(path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1)).unwrap();
+    };
+    let add = |path: &Path| {
+        let mut file = fs::File::options().append(true).open(path).unwrap();
+        file.write_all(b"other A 192.0.2.78\n").unwrap();
+    };
+    assert_eq!(is_noticed(&folder, &nothing, &nothing), [false; 2]);
+    assert_eq!(is_noticed(&folder, &nothing, &|| add(&db)), [true; 2]);
+    assert_eq!(is_noticed(&folder, &nothing, &|| add(&part)), [true; 2]);
+    assert_eq!(is_noticed(&folder, &|| add(&db), &|| age(&db)), [true; 2]);
+    let other = folder.path().join("other");
+    fs::write(&other, format!("{ZONE}older A 192.0.2.79\n")).unwrap();
+    age(&other);
+    assert_eq!(is_noticed(&folder, &nothing, &|| fs::rename(&other, &db).unwrap()), [true; 2]);
+    // Changed after it was read and before the signed file was written.
+    let (signer, calls) = (signer(&folder), Cell::new(0));
+    let in_between = || {
+        calls.set(calls.get() + 1);
+        if calls.get() == 30 {
+            add(&db);
+        }
+        true
+    };
+    signer.sign(1_800_000_000, &in_between).unwrap();
+    assert!(calls.get() > 30, "{calls:?}");
+    assert!(signer.has_changed());
+    assert!(signer.reason(1_800_000_000).unwrap().contains("/db has changed"));
+    signer.sign(1_800_000_000, &|| true).unwrap();
+    assert!(!signer.has_changed());
+}
+
+#[test]
+fn a_signed_file_of_another_origin_is_due() {
+    let folder = folder();
+    let made = 1_800_000_000;
+    let signer = signer(&folder);
+    signer.sign(made, &|| true).unwrap();
+    let other = |lines: &str| {
+        let lines = format!("sign {lines}\n key file {KSK}\n directory .\n}}");
+        let bench = Bench::new(&corefile(&folder, &lines));
+        bench.worker.config().services.signers[0].reason(made).unwrap_or_default()
+    };
+    assert_eq!(other("db {"), "");
+    assert!(other("db {\n nsec3").contains("in the place of NSEC3"));
+    fs::copy(folder.path().join("db"), folder.path().join("db2")).unwrap();
+    assert!(other("db2 {").contains("it was not made of"));
+    // As another program has written it.
+    let text = fs::read_to_string(signer.signed_file()).unwrap();
+    let records: Vec<_> = text.lines().filter(|line| !line.starts_with(';')).collect();
+    fs::write(signer.signed_file(), records.join("\n")).unwrap();
+    assert!(other("db {").contains("does not say which files"));
+    assert_eq!(signer.reason(made), None, "this one knows");
+}
+
+#[test]
+fn serial_numbers_never_go_back() {
+    let folder = folder();
+    let db = folder.path().join("db");
+    for (before, now, serial) in [
+        (None, 1_800_000_000, 1_800_000_000),
+        (Some(1_800_000_000), 1_800_000_000, 1_800_000_001),
+        (Some(1_800_000_009), 1_800_000_000, 1_800_000_010),
+        (Some(1_799_999_999), 1_800_000_000, 1_800_000_000),
+        (Some(u32::MAX), u64::from(u32::MAX), 0),
+        (Some(u32::MAX), (1 << 32) + 9, 9),
+        (Some(9), u64::from(u32::MAX), 10),
+        (Some(1 << 31), 0, (1 << 31) + 1),
+    ] {
+        let signer = signer(&folder);
+        match before {
+            None => _ = fs::remove_file(signer.signed_file()),
+            Some(before) => {
+                let text =
+                    format!("; comment\nexample.org. 60 SOA ns hostmaster {before} 1 1 1 1\n");
+                fs::write(signer.signed_file(), text).unwrap();
+            }
+        }
+        let signed = signer.sign(now, &|| true).unwrap();
+        assert_eq!(signed.serial.0, serial, "{before:?} {now}");
+        let text = fs::read_to_string(signer.signed_file()).unwrap();
+        assert!(text.contains(&format!(" {serial} 3600 600 86400 30")), "{before:?} {now}");
+    }
+    // Of another zone, or nothing that can be read.
+    for text in ["example.net. 60 SOA ns hostmaster 1900000000 1 1 1 1\n", "text"] {
+        let signer = signer(&folder);
+        fs::write(signer.signed_file(), text).unwrap();
+        assert_eq!(signer.sign(1_800_000_000, &|| true).unwrap().serial.0, 1_800_000_000);
+    }
+    for (source, is_behind) in [(1, false), (1_800_000_001, false), (2_026_010_100, true)] {
+        fs::write(&db, ZONE.replace("hostmaster 1 ", &format!("hostmaster {source} "))).unwrap();
+        let signed = signer(&folder).sign(1_800_000_000, &|| true).unwrap();
+        assert_eq!((signed.source_serial.0, signed.is_behind()), (source, is_behind));
+    }
+}
+
+#[test]
+fn a_zone_with_nsec3_is_signed_and_served() {
+    let folder = folder();
+    let lines = format!("sign db {{\n key file {KSK}\n directory .\n nsec3 0 -\n}}");
+    let bench = Bench::new(&corefile(&folder, &lines));
+    let signer = bench.worker.config().services.signers[0].clone();
+    signer.sign(1_800_000_000, &|| true).unwrap();
+    assert_eq!(signer.reason(1_800_000_000), None);
+    let mut bench = Bench::new(&corefile(&folder, ""));
+    for (question, proofs) in [
+        ("no.example.org. A +do", 3),
+        ("a.b.no.example.org. A +do", 3),
+        ("www.example.org. TXT +do", 1),
+        // Names that exist because of others.
+        ("a.empty.example.org. A +do", 1),
+        ("wild.example.org. A +do", 1),
+        ("x.wild.example.org. A +do", 2),
+        ("x.wild.example.org. MX +do", 1),
+        ("cut.example.org. DS +do", 0),
+    ] {
+        let answer = bench.ask(question);
+        let count = |rtype| answer.authority.iter().filter(|record| record.rtype == rtype).count();
+        assert_eq!((count(Type::NSEC3), count(Type::NSEC)), (proofs, 0), "{question} {answer:?}");
+    }
+    let text = fs::read_to_string(signer.signed_file()).unwrap();
+    let lines = |rtype: &str| text.lines().filter(|line| line.contains(rtype)).collect::<Vec<_>>();
+    // The names of the zone itself, and three above them.
+    assert_eq!(lines("\tNSEC3\t").len(), 7 + 3, "{text}");
+    assert!(lines("\tNSEC3\t").iter().all(|line| line.contains("\t1 0 0 - ")), "{text}");
+    assert_eq!(lines("\tNSEC3PARAM\t").len(), 1);
+    assert!(lines("\tNSEC\t").is_empty() && lines("below.old").len() == 1, "{text}");
 }
 
 #[test]
@@ -166,9 +316,11 @@ fn what_cannot_be_signed_leaves_the_file_that_is_there() {
 fn each_zone_is_signed_once_for_all_addresses() {
     let folder = folder();
     let root = folder.path().display();
-    let keys = "key directory .\n directory signed";
+    let sign =
+        |db: &str, to: &str| format!("sign {db} {{\n key directory .\n directory {to}\n nsec3\n}}");
+    let (first, second) = (sign("db", "signed"), sign("other", "elsewhere"));
     let text = format!(
-        "example.org:53 Example.org:54 {{\n root {root}\n bind 127.0.0.1 127.0.0.2\n sign db {{\n {keys}\n}}\n sign other {{\n {keys}\n}}\n whoami\n}}"
+        "example.org:53 Example.org:54 {{\n root {root}\n bind 127.0.0.1 127.0.0.2\n {first}\n {second}\n whoami\n}}\nexample.org:55 {{\n root {root}\n {first}\n whoami\n}}"
     );
     let bench = Bench::new(&text);
     let signers = &bench.worker.config().services.signers;
@@ -180,6 +332,46 @@ fn each_zone_is_signed_once_for_all_addresses() {
         |file: &str| ("example.org.".to_owned(), folder.path().join(file), "31548".to_owned());
     assert_eq!(shown, [row("db"), row("other")]);
     assert_eq!(signers[0].signed_file(), folder.path().join("signed/db.example.org.signed"));
+}
+
+#[test]
+fn one_file_is_not_written_by_two() {
+    let folder = folder();
+    let root = folder.path().display();
+    for ending in ["key", "private"] {
+        let name = format!("Kexample.org.+015+21968.{ending}");
+        let text = fs::read_to_string(keys().join(&name)).unwrap();
+        // With the SEP bit.
+        let text = text.replace("DNSKEY 256 ", "DNSKEY 257 ");
+        fs::write(folder.path().join(&name), text).unwrap();
+    }
+    let corefile = |rest: &str| {
+        let first = format!("sign db {{\n key file {KSK}\n directory .\n}}");
+        format!("example.org {{\n root {root}\n {first}\n sign {rest}\n}}\n whoami\n}}")
+    };
+    for rest in [
+        "db {\n key file Kexample.org.+015+21968\n directory .".to_owned(),
+        format!("db {{\n key file {KSK} Kexample.org.+015+21968\n directory ."),
+        format!("db {{\n key directory .\n directory ./../{}", name_of(&folder)),
+        format!("db {{\n key file {KSK}\n nsec3\n directory ."),
+        format!("other {{\n key file {KSK}\n directory ."),
+        format!("other EXAMPLE.org {{\n key file {KSK}\n directory ."),
+    ] {
+        let error = Bench::try_new(&corefile(&rest)).err().unwrap_or_else(|| panic!("{rest}"));
+        let text = error.to_string();
+        assert!(text.contains("db.example.org.signed\" is written by `sign` at"), "{rest}: {text}");
+    }
+    for rest in [
+        format!("db {{\n key file {KSK}\n directory ."),
+        "db www.example.org {\n key file Kexample.org.+015+21968\n directory .".to_owned(),
+        "db {\n directory .".to_owned(),
+    ] {
+        assert!(Bench::try_new(&corefile(&rest)).is_ok(), "{rest}");
+    }
+}
+
+fn name_of(folder: &TempDir) -> String {
+    folder.path().file_name().unwrap().to_string_lossy().into_owned()
 }
 
 #[test]
@@ -209,7 +401,10 @@ fn what_is_wrong_is_refused() {
         ("sign db example.net {\n key directory .\n}".to_owned(), "such as Kexample.net.+013"),
         ("sign db {\n directory\n}".to_owned(), "'directory'"),
         ("sign db {\n directory a b\n}".to_owned(), "'directory'"),
-        ("sign db {\n nsec3\n}".to_owned(), "unknown property 'nsec3'"),
+        ("sign db {\n nsec3 1\n}".to_owned(), "0 iterations"),
+        ("sign db {\n nsec3 0 aabb\n}".to_owned(), "no salt"),
+        ("sign db {\n nsec3 0 - -\n}".to_owned(), "'nsec3'"),
+        ("sign db {\n nsec\n}".to_owned(), "unknown property 'nsec'"),
         ("sign db a..b".to_owned(), "not a valid domain name"),
     ] {
         let corefile = format!("example.org {{\n root {}\n {text}\n whoami\n}}", root.display());
