@@ -234,7 +234,11 @@ impl ZoneSigner {
         let how = (self.keys.as_slice(), self.denial);
         let signed = sign_zone(data, how, (serial.0, validity), goes_on)?;
         let head = Head { seen, denial: self.denial };
-        self.write(&head, &signed.data, goes_on)?;
+        let temporary = self.write(&head, &signed.data, goes_on)?;
+        // Who reads the file needs the memory.
+        drop(signed);
+        let moved = fs::rename(&temporary, self.signed_file());
+        moved.inspect_err(|_| _ = fs::remove_file(temporary))?;
         self.known().signed = Some(head.seen);
         Ok(Signed { serial, source_serial })
     }
@@ -260,14 +264,13 @@ impl ZoneSigner {
         }
     }
 
-    /// Writes the zone beside its place and then moves it there, so that readers see a whole one.
+    /// Writes the zone beside its place, to be moved there, so that readers see a whole one.
     fn write(
         &self,
         head: &Head,
         data: &Data,
         goes_on: &dyn Fn() -> bool,
-    ) -> Result<(), SignFailure> {
-        let path = self.signed_file();
+    ) -> Result<PathBuf, SignFailure> {
         let (temporary, mut file) = loop {
             let temporary = self.folder.join(format!("signed-{:08x}", fastrand::u32(..)));
             match File::create_new(&temporary) {
@@ -280,11 +283,13 @@ impl ZoneSigner {
         let written = head.and_then(|()| write_records(&mut file, data, goes_on));
         let flushed = written.and_then(|()| Ok(file.flush()?));
         let synced = flushed.and_then(|()| Ok(file.get_ref().sync_all()?));
-        let moved = synced.and_then(|()| Ok(fs::rename(&temporary, path)?));
-        if moved.is_err() {
-            _ = fs::remove_file(temporary);
+        match synced {
+            Ok(()) => Ok(temporary),
+            Err(error) => {
+                _ = fs::remove_file(temporary);
+                Err(error)
+            }
         }
-        moved
     }
 }
 

@@ -85,6 +85,10 @@ fn add(
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     let path =
         folder.zip(path.file_name()).map_or(path.clone(), |(folder, name)| folder.join(name));
+    if signer.file().canonicalize().is_ok_and(|file| file == path) {
+        let text = format!("\"{}\" is both read and written", path.display());
+        return Err(directive.invalid(text));
+    }
     let same = block.services.kept.all::<Known>().find(|known| known.path == path);
     if let Some(Known { at, signer: other, .. }) = same {
         if other.is_like(&signer) {

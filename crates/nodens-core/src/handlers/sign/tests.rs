@@ -291,6 +291,22 @@ fn a_zone_with_nsec3_is_signed_and_served() {
     assert!(lines("\tNSEC3\t").iter().all(|line| line.contains("\t1 0 0 - ")), "{text}");
     assert_eq!(lines("\tNSEC3PARAM\t").len(), 1);
     assert!(lines("\tNSEC\t").is_empty() && lines("below.old").len() == 1, "{text}");
+    // Signed once more, as if it were not signed.
+    let lines =
+        |from: &str, to: &str| format!("sign {from} {{\n key file {KSK}\n directory {to}\n}}");
+    let signed = |from: &str, to: &str| {
+        fs::create_dir(folder.path().join(to)).unwrap();
+        let bench = Bench::new(&corefile(&folder, &lines(from, to)));
+        let signer = bench.worker.config().services.signers[0].clone();
+        signer.sign(1_800_000_000, &|| true).unwrap();
+        let text = fs::read_to_string(signer.signed_file()).unwrap();
+        // What signing makes differs from time to time.
+        let is_kept = |line: &&str| !line.contains("RRSIG\t") && !line.starts_with(';');
+        text.lines().filter(is_kept).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(signed("db.example.org.signed", "again"), signed("db", "once"));
+    let both = Bench::try_new(&corefile(&folder, &lines("db.example.org.signed", ".")));
+    assert!(both.err().unwrap().to_string().contains("is both read and written"));
 }
 
 #[test]
