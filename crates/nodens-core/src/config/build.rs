@@ -3,7 +3,7 @@
 use super::addresses::{listen_at, server_label};
 use super::{
     BlockSettings, BuildOptions, Config, HttpServer, Listener, QuicServer, Server, ServerBlock,
-    Services, Timeouts, View, bounds, certificates,
+    Services, Timeouts, View, bounds, certificates, fingerprint,
 };
 use crate::directives::{self, DIRECTIVES};
 use crate::handler::{Phase, Spec};
@@ -17,7 +17,6 @@ use nodens_corefile::{Corefile, Directive, Error, ErrorKind, nearest};
 use nodens_wire::Name;
 use nodens_zone::ZoneTable;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -133,7 +132,8 @@ pub fn build(
         let is_same =
             |own: &&Placement| own.source == placement.source && own.zones == placement.zones;
         let first = placements.iter().find(is_same).unwrap_or(placement);
-        let fingerprint = fingerprint(first, directives);
+        let key = (first.address.port(), &first.zones);
+        let fingerprint = fingerprint::of(key, directives);
         let of_source = (directives.as_slice(), fingerprint);
         blocks.push(compile(placement, of_source, options, shared, &mut services)?);
     }
@@ -303,23 +303,6 @@ fn compile(
     }
     let BlockBuilder { zones, server, source, handlers, settings, view, .. } = builder;
     Ok(ServerBlock { zones, server, listen, source, view, handlers, settings })
-}
-
-/// A hash over everything the block says, positions left out, and the port of its first server.
-fn fingerprint(placement: &Placement, directives: &[Directive]) -> u64 {
-    fn add(directives: &[Directive], hasher: &mut DefaultHasher) {
-        directives.len().hash(hasher);
-        for directive in directives {
-            directive.name.text.hash(hasher);
-            directive.args.len().hash(hasher);
-            directive.args.iter().for_each(|arg| arg.text.hash(hasher));
-            add(directive.lines(), hasher);
-        }
-    }
-    let mut hasher = DefaultHasher::new();
-    (placement.address.port(), &placement.zones).hash(&mut hasher);
-    add(directives, &mut hasher);
-    hasher.finish()
 }
 
 /// Reads the directives of one phase, in the order in which they act.

@@ -4,6 +4,7 @@ mod addresses;
 mod bounds;
 mod build;
 mod certificates;
+mod fingerprint;
 mod options;
 mod renewal;
 mod services;
