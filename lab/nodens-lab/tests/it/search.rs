@@ -193,24 +193,31 @@ fn a_server_that_writes_dnstap_is_listened_to() {
         .spawn()
         .unwrap();
     let patience = Instant::now() + Duration::from_secs(30);
-    let mut stream = loop {
+    let connect = || loop {
         match UnixStream::connect(&socket) {
             Ok(stream) => break stream,
             Err(error) => assert!(Instant::now() < patience, "{error}"),
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let accept = control(1, true);
-    stream.write_all(&control(4, true)).unwrap();
-    let mut told = vec![0; accept.len()];
-    stream.read_exact(&mut told).unwrap();
-    assert_eq!(told, accept);
-    let sent = [control(2, true), frames(), control(3, false)].concat();
-    stream.write_all(&sent).unwrap();
-    let mut finish = vec![0; 12];
-    stream.read_exact(&mut finish).unwrap();
-    assert_eq!(finish, control(5, false));
+    // One for each server block that writes: all are read at the same time.
+    let mut writers = [connect(), connect()];
+    for stream in &mut writers {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(&control(4, true)).unwrap();
+        let mut told = vec![0; control(1, true).len()];
+        stream.read_exact(&mut told).unwrap();
+        assert_eq!(told, control(1, true));
+    }
+    for (stream, frames) in writers.iter_mut().zip([frames(), Vec::new()]) {
+        let sent = [control(2, true), frames, control(3, false)].concat();
+        stream.write_all(&sent).unwrap();
+    }
+    for stream in &mut writers {
+        let mut finish = vec![0; 12];
+        stream.read_exact(&mut finish).unwrap();
+        assert_eq!(finish, control(5, false));
+    }
     Command::new("kill").args(["-INT", &listening.id().to_string()]).status().unwrap();
     let result = json(&listening.wait_with_output().unwrap());
     assert_eq!((result["queries"].as_u64(), result["lookups"].as_u64()), (Some(10), Some(1)));
