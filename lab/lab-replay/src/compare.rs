@@ -173,7 +173,8 @@ impl Answer {
     }
 
     fn records_text(&self, came: &Self) -> String {
-        let (gone, new) = (without(&self.records, &came.records), without(&came.records, &self.records));
+        let (gone, new) =
+            (without(&self.records, &came.records), without(&came.records, &self.records));
         let list = |records: &[&Held]| {
             let mut text = String::new();
             for record in records.iter().take(RECORDS_NAMED) {

@@ -95,7 +95,8 @@ impl Flight {
     /// timeout is in time.
     pub(crate) fn expire(&mut self, now: u64) -> Option<(Tag, Flying)> {
         let deadline = now.saturating_sub(self.timeout);
-        while let Some(&(sent, tag, item)) = self.waiting.front().filter(|first| first.0 < deadline) {
+        while let Some(&(sent, tag, item)) = self.waiting.front().filter(|first| first.0 < deadline)
+        {
             self.waiting.pop_front();
             self.resting.push_back((sent, tag, item));
             let found = self.known.get_mut(&tag).filter(|flying| flying.item == item);

@@ -124,7 +124,8 @@ impl Lanes {
         if self.all.len() < self.plan.sockets_max {
             return Found::New(None);
         }
-        let oldest = || self.order.values().take(TRIES).filter_map(|at| Some((*at, self.all.get(*at)?)));
+        let oldest =
+            || self.order.values().take(TRIES).filter_map(|at| Some((*at, self.all.get(*at)?)));
         let fits = |lane: &Lane| {
             matches!(lane.kind, Kind::Udp(_)) && key.server.is_none() && lane.local == local
         };
@@ -168,9 +169,7 @@ impl Lanes {
     ) -> io::Result<usize> {
         let kind = match key.server {
             None => Kind::Udp(datagrams(self.plan.target, local)?),
-            Some(_) => {
-                Kind::Tcp(Box::new(Connection::dial(self.plan.target, local, now, round)?))
-            }
+            Some(_) => Kind::Tcp(Box::new(Connection::dial(self.plan.target, local, now, round)?)),
         };
         self.opened += u64::from(key.server.is_none());
         self.serials += 1;

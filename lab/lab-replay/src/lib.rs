@@ -33,7 +33,7 @@ pub mod select;
 pub mod survey;
 
 pub use compare::Comparison;
-pub use replay::{Replayed, ReplayError, Settings, replay};
+pub use replay::{ReplayError, Replayed, Settings, replay};
 pub use select::{Addresses, Rewrite, Sample};
 pub use survey::{Survey, survey};
 

@@ -190,9 +190,11 @@ mod tests {
         let all = Sample { part: 1.0, seed: 0 };
         let records = (0..u64::MAX).map(|n| Ok(query(n + 1, 1_000, 1, n as u16)));
         let mut matching = Matching::new(Box::new(records), all);
-        for number in 1..=200_000 {
+        for number in 1..=3_000 {
             assert_eq!(matching.next().unwrap().record.number, number);
-            assert!(matching.window.len() <= WINDOW_MAX + 1 && matching.open.len() <= WINDOW_MAX + 1);
+            assert!(
+                matching.window.len() <= WINDOW_MAX + 1 && matching.open.len() <= WINDOW_MAX + 1
+            );
         }
     }
 }

@@ -7,9 +7,9 @@ use crate::limits::{BATCHES_MAX, SPAN_MAX};
 use crate::survey::{Moment, Survey, survey};
 use crate::{Addresses, Comparison, Recording, Sample};
 use lab_load::host::{self, Counters};
+use lab_load::run::ThreadReport;
 use lab_load::schedule::Arrivals;
 use lab_load::transport::{Share, Streams};
-use lab_load::run::ThreadReport;
 use lab_load::{Config, Observer, Outcome, Pace, Spin, Transport, judge};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -195,8 +195,11 @@ fn check(settings: &Settings, survey: &Survey) -> Result<Timing, ReplayError> {
         if local.is_ipv4() != target.is_ipv4() {
             return Err(ReplayError::Family { local, client, target });
         }
-        UdpSocket::bind((local, 0))
-            .map_err(|source| ReplayError::ForeignSource { local, client, source })?;
+        UdpSocket::bind((local, 0)).map_err(|source| ReplayError::ForeignSource {
+            local,
+            client,
+            source,
+        })?;
     }
     Ok(timing)
 }
@@ -206,7 +209,8 @@ fn sockets_max(settings: &Settings, survey: &Survey) -> usize {
     let wanted = settings.sockets.map_or(u64::MAX, |sockets| sockets as u64);
     let wanted = wanted.saturating_add(OTHER_DESCRIPTORS);
     let descriptors = lab_sys::limits::raise_descriptors(wanted.min(1 << 20)).unwrap_or(1_024);
-    let ports = lab_load::run::local_ports() as f64 * PORTS_PART * survey.locals.len().max(1) as f64;
+    let ports =
+        lab_load::run::local_ports() as f64 * PORTS_PART * survey.locals.len().max(1) as f64;
     let most = descriptors.saturating_sub(OTHER_DESCRIPTORS).min(ports as u64);
     usize::try_from(wanted.saturating_sub(OTHER_DESCRIPTORS).min(most)).unwrap_or(1).max(1)
 }

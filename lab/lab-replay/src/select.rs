@@ -125,16 +125,18 @@ mod tests {
     #[test]
     fn prefixes_become_others_and_host_bits_stay() {
         let addresses = Addresses {
-            rewrites: ["10.1.0.0/16=127.1.0.0/16", "10.0.0.0/8=127.9.0.0/8", "2001:db8::/64=fd00::/64"]
-                .map(|text| text.parse().unwrap())
-                .to_vec(),
+            rewrites: [
+                "10.1.0.0/16=127.1.0.0/16",
+                "10.0.0.0/8=127.9.0.0/8",
+                "2001:db8::/64=fd00::/64",
+            ]
+            .map(|text| text.parse().unwrap())
+            .to_vec(),
             sources: vec![ip("127.0.0.2"), ip("127.0.0.3")],
         };
-        for (client, local) in [
-            ("10.1.2.3", "127.1.2.3"),
-            ("10.2.2.3", "127.2.2.3"),
-            ("2001:db8::9", "fd00::9"),
-        ] {
+        for (client, local) in
+            [("10.1.2.3", "127.1.2.3"), ("10.2.2.3", "127.2.2.3"), ("2001:db8::9", "fd00::9")]
+        {
             assert_eq!(addresses.of(ip(client)), Some(ip(local)), "{client}");
         }
         let others: Vec<_> =
@@ -151,8 +153,14 @@ mod tests {
     #[test]
     fn what_is_no_rewriting_is_named() {
         for text in [
-            "", "10.0.0.0/8", "10.0.0.0/8=127.0.0.0/16", "10.0.0.0/33=127.0.0.0/33", "10.0.0.1=::1",
-            "x=127.0.0.1", "10.0.0.0/x=127.0.0.0/x", "10.0.0.1=127.0.0.0/8",
+            "",
+            "10.0.0.0/8",
+            "10.0.0.0/8=127.0.0.0/16",
+            "10.0.0.0/33=127.0.0.0/33",
+            "10.0.0.1=::1",
+            "x=127.0.0.1",
+            "10.0.0.0/x=127.0.0.0/x",
+            "10.0.0.1=127.0.0.0/8",
         ] {
             let error = text.parse::<Rewrite>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{text}` is not a rewriting")), "{error}");
@@ -167,7 +175,8 @@ mod tests {
         let has = |seed| clients.iter().filter(|client| sample(seed).has(**client)).count();
         assert!((1_850..2_150).contains(&has(1)), "{}", has(1));
         assert_eq!(has(1), has(1));
-        let both = clients.iter().filter(|client| sample(1).has(**client) && sample(2).has(**client));
+        let both =
+            clients.iter().filter(|client| sample(1).has(**client) && sample(2).has(**client));
         assert!(both.count() < 400, "another seed is another sample");
         let all = Sample { part: 1.0, seed: 1 };
         assert!(clients.iter().all(|client| all.has(*client)));

@@ -155,7 +155,9 @@ impl Engine<'_> {
         loop {
             let Some(lane) = self.lanes.get(at) else { return };
             let (Kind::Udp(socket), serial) = (&lane.kind, lane.serial) else { return };
-            let Ok(len) = lab_sys::socket::take_error(socket.as_fd(), &mut datagram) else { return };
+            let Ok(len) = lab_sys::socket::take_error(socket.as_fd(), &mut datagram) else {
+                return;
+            };
             if let Ok(header) = Header::read(datagram.get(..len).unwrap_or_default()) {
                 self.lose(Tag { serial, id: header.id }, Loss::Refused);
             }

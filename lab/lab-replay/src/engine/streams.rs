@@ -1,6 +1,7 @@
 //! Connections: opened as recorded, closed as recorded or at the end.
 
-use super::{Engine, NoLane, is_done};
+use super::send::NoLane;
+use super::{Engine, is_done};
 use crate::books::Loss;
 use crate::connection::End;
 use crate::feed::{Action, Step};
