@@ -6,7 +6,7 @@
 //! damaged or not its predecessor's is found. What stands before it is good: an image that was written
 //! in part, or lost its end, is an earlier version.
 
-use crate::data::{Data, Edit};
+use crate::data::{Data, Edit, Refused};
 use crate::journal::{Packed, Step};
 use crate::limits::IMAGE_CHUNK_LEN;
 use crate::serial::Serial;
@@ -14,6 +14,10 @@ use crate::zone::{Advance, RecordRef, Soa};
 use nodens_wire::{Class, Name, Record};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
+
+mod rest;
+
+pub use rest::Rest;
 
 #[cfg(test)]
 mod tests;
@@ -122,15 +126,16 @@ impl Writer {
         frame.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
         frame.push(kind as u8);
         parts.iter().for_each(|part| frame.extend_from_slice(part));
-        self.check = check(self.check, &frame);
+        self.check = check(self.check, &[&frame]);
         frame.extend_from_slice(&self.check.0);
         frame
     }
 }
 
-fn check(before: Check, frame: &[u8]) -> Check {
-    let digest = Sha256::new().chain_update(before.0).chain_update(frame).finalize();
-    Check(digest.first_chunk().copied().unwrap_or_default())
+fn check(before: Check, frame: &[&[u8]]) -> Check {
+    let mut digest = Sha256::new().chain_update(before.0);
+    frame.iter().for_each(|part| digest.update(part));
+    Check(digest.finalize().first_chunk().copied().unwrap_or_default())
 }
 
 /// What an image has.
@@ -148,17 +153,6 @@ pub struct Image {
     pub check: Check,
 }
 
-/// What stands behind that of an image which is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
-    /// Nothing.
-    Nothing,
-    /// A last frame that was written in part: whoever wrote it has not said that it is there.
-    Cut,
-    /// Something else: frames that were there are damaged.
-    Damaged,
-}
-
 /// Why octets are no image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
@@ -171,6 +165,43 @@ pub enum ImageError {
     /// It is another zone, or none.
     #[error("not the zone that it should be")]
     OtherZone,
+    /// Zones may not take more memory ([`room`](crate::data::room)).
+    #[error("no room: there is no more memory for zones")]
+    NoRoom,
+}
+
+impl From<Refused> for ImageError {
+    fn from(refused: Refused) -> Self {
+        if refused == Refused::NoRoom { Self::NoRoom } else { Self::OtherZone }
+    }
+}
+
+impl Written {
+    /// What an image of `zone` has, without a version of it being made: that takes no memory of zones.
+    ///
+    /// # Errors
+    /// As those of [`Image::read`].
+    pub fn of(zone: &Name, octets: &[u8]) -> Result<Self, ImageError> {
+        let mut frames = Frames::of(octets)?;
+        let (mut soa, mut count) = (None, 0_u64);
+        read_version(&mut frames, |record| {
+            if count == 0 {
+                soa = Soa::new(owned(record)).ok();
+            }
+            count += 1;
+            Ok(())
+        })?;
+        let soa = soa.filter(|soa| soa.record().owner == *zone).ok_or(ImageError::OtherZone)?;
+        let (len, check) = (frames.at as u64, frames.check);
+        let mut written = Self { serial: soa.serial(), version_len: len, len, check };
+        while let Some((Kind::Step, payload)) = frames.next() {
+            let leads_on = |step: &Step| step.from.serial() == written.serial;
+            let Some(step) = read_step(payload).filter(leads_on) else { break };
+            let (serial, len, check) = (step.to.serial(), frames.at as u64, frames.check);
+            written = Self { serial, len, check, ..written };
+        }
+        Ok(written)
+    }
 }
 
 impl Image {
@@ -179,36 +210,30 @@ impl Image {
     /// # Errors
     /// [`ImageError`]; not for damaged differences, which are not read.
     pub fn read(zone: &Name, octets: &[u8]) -> Result<Self, ImageError> {
-        if !octets.starts_with(MAGIC) {
-            return Err(ImageError::Magic);
-        }
-        let mut frames = Frames { octets, at: MAGIC.len(), check: Check::default() };
-        let mut edit = Edit::new(zone.view(), Class::IN);
-        let mut count: u64 = 0;
-        loop {
-            let at = frames.at;
-            match frames.next() {
-                Some((Kind::Records, payload)) => {
-                    let records = Packed::from_octets(payload.to_vec());
-                    for record in records.ok_or(ImageError::Damaged(at))?.iter() {
-                        edit.add(record).map_err(|_| ImageError::OtherZone)?;
-                        count += 1;
-                    }
-                }
-                Some((Kind::End, payload)) if payload == count.to_be_bytes() => break,
-                _ => return Err(ImageError::Damaged(at)),
-            }
-        }
+        Self::read_like(zone, octets, None)
+    }
+
+    /// What the octets have that it was read from.
+    pub fn written(&self) -> Written {
+        let (version_len, len) = (self.version_len as u64, self.len as u64);
+        Written { serial: self.data.soa().serial(), version_len, len, check: self.check }
+    }
+
+    /// Reads an image of `zone`. Names that have the same records in the version `like`, which is served, share
+    /// its memory: where both are about the same, no room is needed for a second one.
+    ///
+    /// # Errors
+    /// As those of [`Image::read`].
+    pub fn read_like(zone: &Name, octets: &[u8], like: Option<&Data>) -> Result<Self, ImageError> {
+        let mut frames = Frames::of(octets)?;
+        let mut edit = Edit::new(zone.view(), Class::IN).like(like.cloned());
+        read_version(&mut frames, |record| Ok(edit.add(record).map(drop)?))?;
         let data = edit.finish().map_err(|_| ImageError::OtherZone)?;
         let (version_len, check) = (frames.at, frames.check);
         let mut image = Self { data, steps: Vec::new(), version_len, len: version_len, check };
         while let Some((Kind::Step, payload)) = frames.next() {
-            let Some((step, data)) = read_step(payload).and_then(|step| {
-                let data = apply(&image.data, &step)?;
-                Some((step, data))
-            }) else {
-                break;
-            };
+            let Some(step) = read_step(payload) else { break };
+            let Some(data) = apply(&image.data, &step, like)? else { break };
             image.data = data;
             image.steps.push(Arc::new(step));
             (image.len, image.check) = (frames.at, frames.check);
@@ -217,21 +242,25 @@ impl Image {
     }
 }
 
-impl Image {
-    /// What `octets`, which the image was read from, have behind it.
-    pub fn rest(&self, octets: &[u8]) -> Rest {
-        let rest = octets.get(self.len..).unwrap_or_default();
-        if rest.is_empty() {
-            return Rest::Nothing;
+/// Gives `take` the records of the version that an image begins with.
+fn read_version(
+    frames: &mut Frames<'_>,
+    mut take: impl FnMut(RecordRef<'_>) -> Result<(), ImageError>,
+) -> Result<(), ImageError> {
+    let mut count: u64 = 0;
+    loop {
+        let at = frames.at;
+        match frames.next() {
+            Some((Kind::Records, payload)) => {
+                let records = Packed::from_octets(payload.to_vec());
+                for record in records.ok_or(ImageError::Damaged(at))?.iter() {
+                    take(record)?;
+                    count += 1;
+                }
+            }
+            Some((Kind::End, payload)) if payload == count.to_be_bytes() => return Ok(()),
+            _ => return Err(ImageError::Damaged(at)),
         }
-        let ends_at = |head: &[u8; HEAD_LEN]| {
-            let [a, b, c, d, _] = *head;
-            HEAD_LEN as u64 + u64::from(u32::from_be_bytes([a, b, c, d])) + CHECK_LEN as u64
-        };
-        let is_last = rest.first_chunk().is_none_or(|head| ends_at(head) >= rest.len() as u64);
-        // A file may have become longer before its octets were on the disk.
-        let is_empty = rest.iter().all(|octet| *octet == 0);
-        if is_last || is_empty { Rest::Cut } else { Rest::Damaged }
     }
 }
 
@@ -243,6 +272,12 @@ struct Frames<'o> {
 }
 
 impl<'o> Frames<'o> {
+    fn of(octets: &'o [u8]) -> Result<Self, ImageError> {
+        let is_image = octets.starts_with(MAGIC);
+        let frames = Self { octets, at: MAGIC.len(), check: Check::default() };
+        is_image.then_some(frames).ok_or(ImageError::Magic)
+    }
+
     fn next(&mut self) -> Option<(Kind, &'o [u8])> {
         let rest = self.octets.get(self.at..)?;
         let (head, _) = rest.split_first_chunk::<HEAD_LEN>()?;
@@ -250,7 +285,7 @@ impl<'o> Frames<'o> {
         let len = usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()?;
         let frame = rest.get(..HEAD_LEN.checked_add(len)?)?;
         let stored = rest.get(frame.len()..)?.first_chunk::<CHECK_LEN>()?;
-        let expected = check(self.check, frame);
+        let expected = check(self.check, &[frame]);
         if expected.0 != *stored {
             return None;
         }
@@ -280,16 +315,26 @@ fn read_step(payload: &[u8]) -> Option<Step> {
     Some(Step { from, to, removed, added: Packed::from_octets(added.to_vec())? })
 }
 
-/// The version that a step leads to.
-fn apply(data: &Data, step: &Step) -> Option<Data> {
+/// The version that a step leads to; nothing if it does not lead on from this one.
+///
+/// # Errors
+/// [`ImageError::NoRoom`]: the step is as good as it was.
+fn apply(data: &Data, step: &Step, like: Option<&Data>) -> Result<Option<Data>, ImageError> {
     if data.soa().serial() != step.from.serial() {
-        return None;
+        return Ok(None);
     }
-    let mut edit = data.edit();
-    let gone = step.removed.iter().all(|record| edit.remove(record));
-    let here = step.added.iter().all(|record| edit.add(record).is_ok());
-    edit.add(step.to.record().into()).ok()?;
-    if gone && here { edit.finish().ok() } else { None }
+    let mut edit = data.edit().like(like.cloned());
+    if !step.removed.iter().all(|record| edit.remove(record)) {
+        return Ok(None);
+    }
+    for record in step.added.iter().chain([step.to.record().into()]) {
+        match edit.add(record) {
+            Ok(_) => {}
+            Err(Refused::NoRoom) => return Err(ImageError::NoRoom),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(edit.finish().ok())
 }
 
 fn owned(record: RecordRef<'_>) -> Record {

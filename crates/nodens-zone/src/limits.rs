@@ -84,6 +84,8 @@ pub const UPDATES_AT_ONCE: usize = 64;
 
 /// Octets of records after which a frame of a stored zone ends.
 pub const IMAGE_CHUNK_LEN: usize = 64 << 10;
+/// Octets that are hashed in search of a good frame behind one that is not, up to half a second.
+pub const IMAGE_SEARCH_OCTETS: usize = 64 << 20;
 
 /// Octets of all messages of one transfer to this server.
 pub const INCOMING_OCTETS_MAX: u64 = 4 << 30;

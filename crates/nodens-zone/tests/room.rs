@@ -3,9 +3,11 @@
 use nodens_testkit::alloc::{Counting, held};
 use nodens_wire::{Builder, Class, Flags, Name, NameRef, Record, Section, Type};
 use nodens_zone::RecordRef;
-use nodens_zone::data::{Data, Edit, Refused, Served, room};
+use nodens_zone::data::{Data, Difference, Edit, Refused, Served, room};
 use nodens_zone::dnssec::{Denial, SignZoneError, SignedZone, SigningKey, Validity, sign_zone};
+use nodens_zone::image::{Image, ImageError, Writer, Written};
 use nodens_zone::incoming::{Incoming, IncomingError};
+use nodens_zone::journal::{Packed, Step};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -32,6 +34,48 @@ fn build(serial: u8, names: std::ops::Range<u32>, like: Option<Data>) -> Result<
         }
     }
     Ok(edit.finish().unwrap())
+}
+
+/// The octets of a version, and of a step that brings so many names, with the serial number 9.
+fn stored(served: &Data, names: u32) -> Vec<u8> {
+    let (mut octets, mut writer) = (Vec::new(), Writer::default());
+    let write = |part: &[u8]| {
+        octets.extend_from_slice(part);
+        Ok::<(), ()>(())
+    };
+    writer.version(served, write).unwrap();
+    let (mut edit, ns) = (served.edit(), name("ns.example.com."));
+    let soa = [ns.as_wire(), ns.as_wire(), &[0, 0, 0, 9], &[0; 16]].concat();
+    edit.add(record(served.origin(), Type::SOA, &soa)).unwrap();
+    for number in 0..names {
+        let owner = name(&format!("more-{number}.example.com."));
+        edit.add(record(owner.view(), Type::A, &number.to_be_bytes())).unwrap();
+    }
+    let next = edit.finish().unwrap();
+    let Difference { from, to, removed, added } = Difference::between(served, &next);
+    let [removed, added] = [removed, added].map(|records| {
+        let mut packed = Packed::default();
+        records.iter().for_each(|record| packed.push(record.into()));
+        packed
+    });
+    octets.extend(writer.step(&Step { from, to, removed, added }));
+    octets
+}
+
+/// What is served is read again, while there is no room for it twice.
+fn read_from_a_file(served: &Data) {
+    let (zone, most) = (name("example.com."), room::most());
+    room::set_most(u64::MAX);
+    let [few, many] = [100, 20_000].map(|names| stored(served, names));
+    room::set_most(most);
+    assert_eq!(Image::read(&zone, &few).unwrap_err(), ImageError::NoRoom);
+    let image = Image::read_like(&zone, &few, Some(served)).unwrap();
+    assert_eq!((image.data.soa().serial().0, image.len), (9, few.len()));
+    // A step for which there is no room is no damage: it was confirmed.
+    let refused = Image::read_like(&zone, &many, Some(served));
+    assert_eq!(refused.unwrap_err(), ImageError::NoRoom);
+    let written = Written::of(&zone, &many).unwrap();
+    assert_eq!((written.serial.0, written.len), (9, many.len() as u64));
 }
 
 #[test]
@@ -64,6 +108,7 @@ fn zones_take_what_they_say_share_what_is_the_same_and_end_where_there_is_no_roo
     assert_eq!(room::held(), same.octets());
     assert_eq!(build(3, NAMES..2 * NAMES, Some(same.clone())).err(), Some(Refused::NoRoom));
     assert_eq!(served.load().as_ref().unwrap().soa().serial().0, 2);
+    read_from_a_file(&same);
     // A claim ends with what was not made.
     assert!(build(3, NAMES..NAMES + NAMES / 3, None).is_ok());
     // Where there is no room at all, zones still change, and shrink.

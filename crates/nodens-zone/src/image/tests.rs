@@ -70,6 +70,7 @@ fn what_is_written_is_read() {
             image.steps.iter().map(|step| &**step).eq(&(0..steps).map(step).collect::<Vec<_>>())
         );
         assert_eq!((image.version_len, image.len), (lengths[0], octets.len()));
+        assert_eq!(Written::of(&zone(), &octets), Ok(image.written()));
     }
 }
 
@@ -100,7 +101,10 @@ fn damage_is_found_wherever_it_is() {
     for at in 0..octets.len() {
         let mut octets = octets.clone();
         octets[at] ^= 0x10;
-        match Image::read(&zone(), &octets) {
+        let read = Image::read(&zone(), &octets);
+        let written = read.as_ref().map(Image::written).map_err(|error| *error);
+        assert_eq!(Written::of(&zone(), &octets), written);
+        match read {
             Ok(image) => {
                 let good = lengths.iter().rposition(|len| *len <= at).unwrap();
                 assert_eq!(image.data.soa().serial().0 as usize, good, "{at}");
@@ -109,6 +113,7 @@ fn damage_is_found_wherever_it_is() {
         }
     }
     assert_eq!(Image::read(&name("example.net."), &octets).unwrap_err(), ImageError::OtherZone);
+    assert_eq!(Written::of(&name("example.net."), &octets), Err(ImageError::OtherZone));
 }
 
 #[test]
@@ -141,13 +146,43 @@ fn a_last_frame_that_is_cut_is_told_from_damage() {
         let expected = if is_whole { Rest::Nothing } else { Rest::Cut };
         assert_eq!(rest(&whole[..len]), expected, "{len}");
     }
-    // Behind the frame's length, which may say anything.
-    for at in lengths[1] + HEAD_LEN..lengths[2] {
+    for at in lengths[1]..lengths[2] {
+        for bit in [0x01, 0x10, 0x80] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= bit;
+            assert_eq!(rest(&damaged), Rest::Damaged, "{at} {bit}");
+        }
+    }
+    // Nor is the last frame cut whose head alone is damaged.
+    for at in lengths[3]..lengths[3] + HEAD_LEN {
         let mut damaged = whole.clone();
-        damaged[at] ^= 1;
+        damaged[at] ^= 0x10;
         assert_eq!(rest(&damaged), Rest::Damaged, "{at}");
     }
+    // A frame that is good, but leads nowhere.
+    let image = Image::read(&zone(), &whole).unwrap();
+    let astray = [&whole[..], &Writer::after(image.check).step(&step(77))].concat();
+    assert_eq!(Image::read(&zone(), &astray).unwrap().len, whole.len());
+    assert_eq!(rest(&astray), Rest::Damaged);
     // A file may be longer than what was written to it.
     let padded = [&whole[..], &[0; 100]].concat();
     assert_eq!(rest(&padded), Rest::Cut);
+}
+
+#[test]
+fn the_search_for_a_frame_behind_damage_ends() {
+    let (mut octets, lengths) = image(1, 1);
+    octets.truncate(lengths[0]);
+    let image = Image::read(&zone(), &octets).unwrap();
+    // A frame that is cut, and has the beginnings of as many others as fit into it.
+    let count: u32 = 1 << 17;
+    octets.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 3]);
+    for left in (0..count).rev() {
+        let len = left * 21;
+        octets.extend_from_slice(&len.to_be_bytes());
+        octets.extend_from_slice(&[3]);
+        octets.extend_from_slice(&[0; 16]);
+    }
+    octets.extend_from_slice(&[0; CHECK_LEN]);
+    assert_eq!(image.rest(&octets), Rest::Damaged);
 }
