@@ -4,13 +4,13 @@ use super::types::{is_derived, is_known, is_meta};
 use crate::data::{Data, Edit, Refused, is_same};
 use crate::limits::TTL_MAX;
 use crate::serial::Serial;
-use crate::zone::{RecordRef, Soa};
+use crate::zone::RecordRef;
 use domain::base::iana::Rtype;
 use domain::base::name::ParsedName;
 use domain::base::rdata::ParseAnyRecordData;
 use domain::dep::octseq::Parser;
 use domain::rdata::AllRecordData;
-use nodens_wire::{Class, Name, NameRef, Rcode, Record, Type};
+use nodens_wire::{Class, Name, NameRef, Rcode, Record, RecordView, Section, Type};
 
 /// Whether all records can be what an update section has, before any change is made.
 ///
@@ -49,10 +49,13 @@ fn can_be_added(origin: NameRef<'_>, record: &Record) -> bool {
     *rtype != Type::SOA || owner.view() == origin && serial_in(rdata) != Some(Serial(0))
 }
 
-/// Whether octets are RDATA of the type.
+/// Whether octets are RDATA of the type, without compressed names.
 fn is_rdata(rtype: Type, rdata: &[u8]) -> bool {
     if rdata.is_empty() {
         return matches!(rtype, Type::NULL | Type::APL);
+    }
+    if !has_its_form(rtype, rdata) {
+        return false;
     }
     let mut parser = Parser::from_ref(rdata);
     let read = AllRecordData::<&[u8], ParsedName<&[u8]>>::parse_any_rdata(
@@ -60,6 +63,15 @@ fn is_rdata(rtype: Type, rdata: &[u8]) -> bool {
         &mut parser,
     );
     read.is_ok() && parser.remaining() == 0
+}
+
+/// Whether octets have the fields of the type, its names as they are: what a record keeps is read in other messages,
+/// where a compression pointer leads elsewhere (RFC 3597 section 4).
+fn has_its_form(rtype: Type, rdata: &[u8]) -> bool {
+    let message = [&[0], rdata].concat();
+    let (section, class, rdata) = (Section::Authority, Class::IN, 1..message.len());
+    let view = RecordView { section, owner_at: 0, rtype, class, ttl: 0, ttl_at: 0, rdata };
+    view.validate(&message).is_ok()
 }
 
 /// The serial number in the RDATA of a SOA record.
@@ -75,6 +87,8 @@ const SOA_NUMBERS: usize = 20;
 pub(super) struct Changes {
     edit: Edit,
     origin: Name,
+    /// The serial number of the version that it is made of.
+    before: Serial,
     /// Whether anything was changed, even if it was changed back.
     changed: bool,
     /// Whether the update has brought a serial number.
@@ -83,8 +97,8 @@ pub(super) struct Changes {
 
 impl Changes {
     pub(super) fn of(data: &Data) -> Self {
-        let origin = data.origin().to_name();
-        Self { edit: data.edit(), origin, changed: false, has_serial: false }
+        let (origin, before) = (data.origin().to_name(), data.soa().serial());
+        Self { edit: data.edit(), origin, before, changed: false, has_serial: false }
     }
 
     /// Makes the change that a record stands for; one that would break a rule of zones is none.
@@ -95,6 +109,7 @@ impl Changes {
         match (record.class, record.rtype) {
             (Class::IN, Type::SOA) => self.add_soa(record),
             (Class::IN, Type::CNAME) => self.add_cname(record),
+            (Class::IN, Type::DNAME) => self.add_dname(record),
             (Class::IN, _) => self.add(record),
             (Class::ANY, Type::ANY) => {
                 self.remove_name(record.owner.view());
@@ -122,15 +137,19 @@ impl Changes {
             return Ok(None);
         }
         if !self.has_serial {
-            self.count_serial();
+            self.count_serial().map_err(|error| error.to_string())?;
         }
         self.edit.finish().map(Some).map_err(|error| error.to_string())
     }
 
+    /// A serial number counts if it is later than that of the zone before the update, too: two steps of which
+    /// each leads to a later one may lead to an earlier one together (RFC 1982 section 3.2).
     fn add_soa(&mut self, record: &Record) -> Result<(), Refused> {
         let present = self.edit.rrset(self.origin.view(), Type::SOA);
         let present = present.and_then(|set| serial_in(set.first()));
-        let is_later = present.zip(serial_in(&record.rdata)).is_some_and(|(old, new)| new > old);
+        let is_later = present
+            .zip(serial_in(&record.rdata))
+            .is_some_and(|(old, new)| new > old && new > self.before);
         if is_later {
             self.edit.remove_rrset(self.origin.view(), Type::SOA);
             self.edit.add(record.into())?;
@@ -144,13 +163,27 @@ impl Changes {
         if self.edit.rrsets(owner).any(|set| set.rtype() != Type::CNAME) {
             return Ok(());
         }
-        if let Some(present) = self.edit.rrset(owner, Type::CNAME) {
+        self.add_only(record)
+    }
+
+    /// Two DNAME records of a name would lead nowhere (RFC 6672 section 5.2).
+    fn add_dname(&mut self, record: &Record) -> Result<(), Refused> {
+        if self.edit.rrset(record.owner.view(), Type::CNAME).is_some() {
+            return Ok(());
+        }
+        self.add_only(record)
+    }
+
+    /// Adds a record in the place of the one of its type.
+    fn add_only(&mut self, record: &Record) -> Result<(), Refused> {
+        let (owner, rtype) = (record.owner.view(), record.rtype);
+        if let Some(present) = self.edit.rrset(owner, rtype) {
             let is_alone = present.count() == 1 && present.ttl() == ttl_of(record);
-            if is_alone && is_same(Type::CNAME, present.first(), &record.rdata) {
+            if is_alone && is_same(rtype, present.first(), &record.rdata) {
                 return Ok(());
             }
         }
-        self.edit.remove_rrset(owner, Type::CNAME);
+        self.edit.remove_rrset(owner, rtype);
         self.edit.add(record.into())?;
         self.changed = true;
         Ok(())
@@ -201,9 +234,12 @@ impl Changes {
     }
 
     /// Gives the zone the next serial number, which is never 0 (RFC 2136 section 7.11).
-    fn count_serial(&mut self) {
-        let Some(soa) = self.edit.rrset(self.origin.view(), Type::SOA) else { return };
-        let Some(record) = soa.iter().next() else { return };
+    ///
+    /// # Errors
+    /// If the zone cannot hold the record.
+    fn count_serial(&mut self) -> Result<(), Refused> {
+        let Some(soa) = self.edit.rrset(self.origin.view(), Type::SOA) else { return Ok(()) };
+        let Some(record) = soa.iter().next() else { return Ok(()) };
         let (owner, mut rdata) = (record.owner.to_name(), record.rdata.to_vec());
         let RecordRef { rtype, class, ttl, .. } = record;
         let serial = serial_in(&rdata).map_or(0, |serial| serial.0).wrapping_add(1).max(1);
@@ -211,11 +247,8 @@ impl Changes {
         if let Some(slot) = rdata.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
             *slot = serial.to_be_bytes();
         }
-        if let Ok(soa) = Soa::new(Record { owner, rtype, class, ttl, rdata }) {
-            self.edit.remove_rrset(self.origin.view(), Type::SOA);
-            // invariant: it takes the place of one of the same form.
-            _ = self.edit.add(soa.record().into());
-        }
+        // It takes the place of the one that is there.
+        self.edit.add((&Record { owner, rtype, class, ttl, rdata }).into()).map(drop)
     }
 }
 

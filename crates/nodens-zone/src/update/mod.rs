@@ -16,7 +16,7 @@ mod tests;
 
 pub use policy::{Permission, Policy};
 
-use crate::data::{Data, Difference};
+use crate::data::{Data, Difference, Refused};
 use crate::zone::RecordRef;
 use changes::Changes;
 use message::Sections;
@@ -96,7 +96,9 @@ pub fn update(
     for record in &sections.updates {
         if let Err(error) = changes.make(record) {
             let text = format!("{} {}: {error}", record.owner, record.rtype);
-            return Verdict::failed(Rcode::REFUSED, text);
+            // It is not the client's fault, and may be better later.
+            let is_full = error == Refused::NoRoom;
+            return Verdict::failed(if is_full { Rcode::SERVFAIL } else { Rcode::REFUSED }, text);
         }
     }
     finish((data, octets), changes, policy)

@@ -126,6 +126,12 @@ fn each_kind_of_change_does_what_the_rfc_says() {
             vec!["alias 60 IN CNAME www.z."],
             vec!["alias 60 IN CNAME ns.z."],
         ),
+        // Nor does a name have two DNAME records.
+        (
+            vec!["tree 60 IN DNAME a.z.", "tree 60 IN DNAME b.z."],
+            vec![],
+            vec!["tree 60 IN DNAME b.z."],
+        ),
         // SOA and NS records of the origin stay, the last NS record always.
         (vec!["@ 60 IN TXT x", "@ 0 ANY ANY", "@ 0 ANY NS", "@ 0 ANY SOA"], vec![], vec![]),
         (
@@ -150,6 +156,9 @@ fn what_breaks_a_rule_of_zones_changes_nothing() {
         "www 5 IN CNAME ns.z.",
         "alias 60 IN A 192.0.2.9",
         "alias 60 IN CNAME WWW.z.",
+        "alias 60 IN DNAME x.z.",
+        "tree 60 IN DNAME WWW.z.",
+        "tree 60 IN CNAME www.z.",
         "@ 0 NONE SOA ns.z. admin.z. 10 60 60 60 60",
         "@ 0 NONE NS ns.z.",
         "@ 0 ANY NS",
@@ -161,7 +170,8 @@ fn what_breaks_a_rule_of_zones_changes_nothing() {
         "@ 60 IN SOA ns.z. admin.z. 9 1 1 1 1",
         "@ 60 IN SOA ns.z. admin.z. 2147483658 1 1 1 1",
     ] {
-        assert_eq!(after(&[], &[update]), None, "{update}");
+        let before = ["tree 60 IN DNAME www.z."];
+        assert_eq!(after(&before, &[update]), None, "{update}");
     }
 }
 
@@ -175,6 +185,9 @@ fn the_serial_number_goes_up_with_each_change_and_is_never_0() {
     let before = "@ 60 IN SOA ns.z. admin.z. 4294967290 60 60 60 60";
     assert_eq!(after(&[before], &["x 1 IN TXT x", brought]).unwrap()[0], "4294967295");
     assert_eq!(after(&[brought], &["x 1 IN TXT x"]).unwrap()[0], "1");
+    // Two that would lead back together: the second one does not count.
+    let far = "@ 60 IN SOA ns.z. admin.z. 3000000000 60 60 60 60";
+    assert_eq!(after(&[], &[half, far]).unwrap()[0], "2000000000");
     // A number after the wrap is a later one.
     let wrapped = "@ 60 IN SOA ns.z. admin.z. 5 60 60 60 60";
     assert_eq!(after(&[brought], &[wrapped]).unwrap()[0], "5");
@@ -246,6 +259,38 @@ fn what_an_update_section_cannot_have_is_refused_and_nothing_is_done() {
     ] {
         let verdict = ask(&zone(&[]), &policy(), &[], &["new 1 IN TXT x", update]);
         assert_eq!((verdict.rcode, verdict.next.is_none()), (rcode, true), "{update}");
+    }
+}
+
+#[test]
+fn names_that_must_not_be_compressed_are_whole() {
+    let origin = name("z.");
+    // An octet of 0 in front is a name that a pointer may lead to.
+    let fine: [(Type, &[u8]); 5] = [
+        (Type::SVCB, b"\0\x01\x01a\0"),
+        (Type::HTTPS, b"\0\0\x01a\0"),
+        (Type::IPSECKEY, b"\0\x03\0\x01a\0"),
+        (Type::AMTRELAY, b"\0\x03\x01a\0"),
+        (Type::HIP, b"\x01\x02\0\x01hk\x01a\0"),
+    ];
+    for (rtype, rdata) in fine {
+        let record = |rdata: &[u8]| Record {
+            owner: name("www.z."),
+            rtype,
+            class: Class::IN,
+            ttl: 60,
+            rdata: rdata.to_vec(),
+        };
+        let check = |rdata: &[u8]| changes::check(origin.view(), &[record(rdata)]);
+        assert_eq!(check(rdata), Ok(()), "{rtype}");
+        let (front, _) = rdata.split_at(rdata.len() - 3);
+        for pointer in [&b"\xc0\0"[..], b"\x01a\xc0\0", b"\xc0\x01"] {
+            assert_eq!(
+                check(&[front, pointer].concat()),
+                Err(Rcode::FORMERR),
+                "{rtype} {pointer:?}"
+            );
+        }
     }
 }
 
