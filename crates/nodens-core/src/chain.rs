@@ -170,10 +170,12 @@ fn resumed(
     job: &mut Job,
     event: Event<'_>,
 ) -> Step {
-    match job.abandoned {
-        Some(Abandoned::Failed(rcode)) => return Step::Fail(rcode),
-        Some(Abandoned::Dropped) => return Step::Drop,
-        None => {}
+    if let Some(how) = job.abandoned {
+        job.current.state.abandon();
+        return match how {
+            Abandoned::Failed(rcode) => Step::Fail(rcode),
+            Abandoned::Dropped => Step::Drop,
+        };
     }
     let block = config.blocks.get(job.current.block);
     let Some((block, handler)) =

@@ -8,7 +8,7 @@ pub const BATCH: usize = 64;
 pub const BATCHES_IN_A_ROW: usize = 4;
 /// The largest buffer for an answer that a worker keeps for each datagram of a batch, in octets.
 pub const ANSWER_BUFFER_LEN: usize = 8 << 10;
-/// The longest request from a client, in octets; a request is rarely longer than 300.
+/// The longest request from a client, in octets, but for UPDATE over TCP and TLS; it rarely has more than 300.
 pub const REQUEST_LEN_MAX: usize = 4096;
 /// What is asked of the kernel as receive buffer of each UDP socket of a listener, in octets.
 pub const RECEIVE_BUFFER: usize = 4 << 20;
@@ -39,8 +39,7 @@ pub const BACKLOG: i32 = 4096;
 pub const ACCEPTS_IN_A_ROW: usize = 64;
 /// The same while another worker is to make room: it is woken after that, while places are left.
 pub const ACCEPTS_WHILE_ASKING: usize = 16;
-/// Octets taken from a connection at once, and so the most that wait in it until its questions may
-/// be looked at.
+/// Octets taken from a connection at once: no more wait until they may be looked at, but for an UPDATE message.
 pub const STREAM_READ_LEN: usize = 16 << 10;
 /// The most octets that one record of TLS holds (RFC 8446 section 5.1).
 pub const RECORD_LEN_MAX: usize = 16 << 10;
@@ -322,8 +321,7 @@ pub const SWEEP: Duration = Duration::from_millis(250);
 
 /// The longest answer to a notification that is read, in octets.
 pub const NOTIFY_MESSAGE_LEN: usize = 512;
-/// Places for connections that are kept free for clients that have none, at most: for what a worker accepts
-/// until another one has closed those that are idle for longest.
+/// Places for connections that are kept free, at most, until another worker has closed those idle for longest.
 pub const RESERVE_MAX: usize = 64;
 /// For how long the distance of the clocks is taken for the same, in nanoseconds. A clock that is
 /// slewed runs 0.05 % faster or slower: 50 µs in that time.
@@ -331,8 +329,7 @@ pub const DISTANCE_AGE_MAX: u64 = 100_000_000;
 /// The most that is read of a response; no EDNS is sent, so over UDP it has at most 512 octets.
 pub const RESPONSE_LEN_MAX: usize = 4096;
 
-const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
-const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_STREAMS);
+const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT && UPSTREAM_SPREAD <= UPSTREAM_STREAMS);
 const _: () =
     assert!(nodens_wire::MESSAGE_LEN_MAX + GRPC_AROUND <= UPSTREAM_STREAM_WINDOW as usize);
 const _: () = assert!(UPSTREAM_STREAM_WINDOW < UPSTREAM_CONNECTION_WINDOW);
@@ -351,26 +348,29 @@ pub const DATABASE_PAUSE: Duration = Duration::from_millis(10);
 pub const DATABASE_WAIT: Duration = Duration::from_secs(3);
 /// Between two attempts to use a database that is damaged or cannot be opened.
 pub const DATABASE_RETRY: Duration = Duration::from_secs(5);
+/// Threads that write databases; where there are more databases, some share one.
+pub const DATABASE_WRITERS_MAX: usize = 64;
+/// How long the end of a configuration waits for databases that are being written.
+pub const DATABASE_END: Duration = Duration::from_secs(3);
 
 const _: () = assert!(REQUEST_LEN_MAX < STREAM_READ_LEN);
-const _: () = assert!(QUIC_STREAM_WINDOW <= QUIC_RECEIVE_WINDOW);
 const _: () = assert!(nodens_wire::MESSAGE_LEN_MAX + 2 < QUIC_SEND_WINDOW as usize);
 const _: () = assert!(QUIC_RETRY_FROM <= QUIC_HALF_OPEN_MAX);
-const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(HTTP_QUERY_TEXT_MAX < HTTP_HEAD_LEN_MAX / 2);
 const _: () = assert!(REQUEST_LEN_MAX + GRPC_AROUND < HTTP2_STREAM_WINDOW as usize);
 const _: () = assert!(HTTP_SENT_AT_ONCE < HTTP2_KEPT_MAX);
-const _: () = assert!(HTTP3_STREAM_WINDOW <= QUIC_RECEIVE_WINDOW);
+const _: () = assert!(
+    HTTP3_STREAM_WINDOW <= QUIC_RECEIVE_WINDOW && QUIC_STREAM_WINDOW <= QUIC_RECEIVE_WINDOW
+);
 const _: () = assert!(HTTP_HEAD_LEN_MAX + REQUEST_LEN_MAX < HTTP3_REQUEST_LEN_MAX);
 const _: () = assert!(HTTP_SENT_AT_ONCE + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
-const _: () = assert!(TLS_COST + SPARE_BUFFER_LEN <= HELD_FREE);
-const _: () = assert!(SEND_EARLY <= UNSENT_PAUSE && SPARE_BUFFER_LEN <= HELD_FREE / 2);
+const _: () =
+    assert!(TLS_COST + SPARE_BUFFER_LEN <= HELD_FREE && SPARE_BUFFER_LEN <= HELD_FREE / 2);
+const _: () = assert!(SEND_EARLY <= UNSENT_PAUSE && UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(IN_FLIGHT_PER_CONNECTION * ANSWER_RESERVE <= UNSENT_PAUSE);
 const _: () = assert!(UNSENT_STREAM + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
-const _: () = assert!(FRESH_PORTS <= PORTS_PER_WORKER);
 const _: () = assert!(SHARED_PORT <= USES_PER_PORT as usize && SHARED_PORT < WAITING_PER_PORT);
-const _: () = assert!(PORTS_PER_UPSTREAM_MIN <= FRESH_PORTS);
-const _: () = assert!(nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
+const _: () = assert!(PORTS_PER_UPSTREAM_MIN <= FRESH_PORTS && FRESH_PORTS <= PORTS_PER_WORKER);
 
 /// How long a connection to a primary may take to be made.
 pub const PRIMARY_CONNECT_TIME: Duration = Duration::from_secs(5);

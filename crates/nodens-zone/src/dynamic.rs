@@ -9,12 +9,27 @@ use crate::update::{self, Next, Policy, Verdict};
 use crate::zone::{Sight, Soa, Version, Zone};
 use nodens_wire::{Name, Rcode};
 use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 #[cfg(test)]
 mod tests;
+
+/// How the name of the file ends that the process has locked which writes a database.
+pub const LOCK_ENDING: &str = ".lock";
+/// That of a database that is written anew.
+pub const NEW_ENDING: &str = ".new";
+/// That of what was cut off from one, as it was not written as a whole.
+pub const CUT_ENDING: &str = ".cut";
+
+/// The name of a file beside a database.
+pub fn beside(database: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(database);
+    name.push(ending);
+    PathBuf::from(name)
+}
 
 /// A zone, what it consists of, and the updates that wait.
 pub struct DynamicZone {
@@ -25,6 +40,8 @@ pub struct DynamicZone {
     /// Locked while a version is replaced, so that it is of the version that is served.
     changes: Mutex<Changes>,
     shown: Shown,
+    /// Locked by the one who does updates.
+    turn: Mutex<()>,
     waiting: Mutex<Waiting>,
     wake: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
@@ -51,6 +68,8 @@ pub struct Update {
     pub key: Name,
     /// What is allowed where it was asked for.
     pub policy: Arc<Policy>,
+    /// Whether the response is still wanted: an update whose client has been told that it failed is not done.
+    pub is_awaited: Box<dyn Fn() -> bool + Send>,
     /// Called with the RCODE of the response once that may be sent. Gives whether the worker has to be
     /// woken, see [`Update::worker`].
     pub reply: Box<dyn FnOnce(Rcode) -> bool + Send>,
@@ -88,6 +107,7 @@ impl DynamicZone {
             served: Served::default(),
             changes: Mutex::new(Changes { journal: Journal::new(JOURNAL_OCTETS), octets: 0 }),
             shown: Shown::default(),
+            turn: Mutex::default(),
             waiting: Mutex::default(),
             wake: Mutex::default(),
         };
@@ -161,38 +181,61 @@ impl DynamicZone {
         taken
     }
 
-    /// Does updates one after the other. Before the version that they make is served, and before any of
+    /// Does updates one after the other. Before a version that they make is served, and before any of
     /// them is answered, `save` keeps it, given with what leads to it; where that fails, they are not done.
-    ///
-    /// Only one at a time may do this.
+    /// Most often they make one version together. One at a time does this.
     pub fn perform(
         &self,
         updates: Vec<Update>,
-        save: impl FnOnce(&Data, &Arc<Step>) -> Result<(), String>,
+        mut save: impl FnMut(&Data, &Arc<Step>) -> Result<(), String>,
     ) -> Done {
-        let mut done = Done::default();
-        let Some((before, octets)) = self.data() else { return fail(updates, done) };
+        let _alone = lock(&self.turn);
+        let (mut left, mut done) = (VecDeque::from(updates), Done::default());
+        while !left.is_empty() {
+            self.perform_some(&mut left, &mut save, &mut done);
+        }
+        done
+    }
+
+    /// Does as many of the first updates as one version can have.
+    fn perform_some(
+        &self,
+        left: &mut VecDeque<Update>,
+        save: &mut impl FnMut(&Data, &Arc<Step>) -> Result<(), String>,
+        done: &mut Done,
+    ) {
+        let Some((before, octets)) = self.data() else { return fail(left.drain(..), done) };
         let mut next: Option<Next> = None;
-        let mut answers = Vec::with_capacity(updates.len());
-        for Update { message, key, policy, reply, worker } in updates {
+        let mut answers = Vec::with_capacity(left.len());
+        while let Some(update) = left.pop_front() {
+            if !(update.is_awaited)() {
+                continue;
+            }
             let present = next.as_ref().map_or((&before, octets), |own| (&own.data, own.octets));
-            let verdict = update::update(present, &policy, key.view(), &message);
+            let Update { message, key, policy, .. } = &update;
+            let verdict = update::update(present, policy, key.view(), message);
             let Verdict { rcode, next: later, reason } = verdict;
+            let is_later = |own: &Next| own.data.soa().serial() > before.soa().serial();
+            if next.is_some() && !later.as_ref().is_none_or(is_later) {
+                // Who has the version before these updates would take the one after them for an earlier one
+                // (RFC 1982 section 3.2).
+                left.push_front(update);
+                break;
+            }
             let failed = |reason| format!("UPDATE for {} failed: {reason}", self.origin);
             done.errors.extend(reason.map(failed));
             next = later.or(next);
             // What was looked at may not be so after all, if it is not kept.
             let depends = next.is_some();
-            answers.push((reply, worker, rcode, depends));
+            answers.push((update.reply, update.worker, rcode, depends));
         }
-        let kept = next.is_none_or(|next| self.keep(&before, next, save, &mut done));
+        let kept = next.is_none_or(|next| self.keep(&before, next, save, done));
         for (reply, worker, rcode, depends) in answers {
             let rcode = if depends && !kept { Rcode::SERVFAIL } else { rcode };
             if reply(rcode) {
                 done.wake.push(worker);
             }
         }
-        done
     }
 
     fn keep(
@@ -241,19 +284,20 @@ impl DynamicZone {
 }
 
 /// Answers updates that cannot be done.
-fn fail(updates: Vec<Update>, mut done: Done) -> Done {
+fn fail(updates: impl IntoIterator<Item = Update>, done: &mut Done) {
     for Update { reply, worker, .. } in updates {
         if reply(Rcode::SERVFAIL) {
             done.wake.push(worker);
         }
     }
-    done
 }
 
 impl Done {
     /// Answers updates with SERVFAIL, as they cannot be done.
     pub fn failed(updates: Vec<Update>) -> Self {
-        fail(updates, Self::default())
+        let mut done = Self::default();
+        fail(updates, &mut done);
+        done
     }
 }
 
@@ -300,6 +344,11 @@ impl Known {
     /// The zone that is kept in this file.
     pub fn get(&self, database: &Path) -> Option<Arc<DynamicZone>> {
         lock(&self.0).get(database).and_then(Weak::upgrade)
+    }
+
+    /// All zones that are kept in files.
+    pub fn all(&self) -> Vec<Arc<DynamicZone>> {
+        lock(&self.0).values().filter_map(Weak::upgrade).collect()
     }
 
     /// Remembers a zone that is kept in a file.

@@ -57,6 +57,13 @@ impl HandlerStates {
         asking::leave(&mut self.forward, worker);
     }
 
+    /// Lets go of what others would do for a client that hears of something else now.
+    pub(crate) fn abandon(&mut self) {
+        if matches!(self.lookup, LookupState::Dynupdate(_)) {
+            self.lookup = LookupState::None;
+        }
+    }
+
     /// Lets go of everything that others may wait for, at the end of a job.
     #[inline]
     pub(crate) fn release(&mut self, worker: &mut WorkerState) {

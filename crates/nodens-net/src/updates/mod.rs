@@ -1,11 +1,14 @@
-//! Does updates of zones (RFC 2136), on a thread of its own, which may wait for the disk.
+//! Does updates of zones (RFC 2136), on threads of their own, which may wait for the disk: one for each database, so
+//! that a disk that does not answer holds up its own zones alone.
 //!
 //! Updates that have come meanwhile make one version together, so that the disk is waited for once.
 
 mod store;
 
 use crate::fault::errno_text;
-use crate::limits::{DATABASE_PAUSE, DATABASE_RETRY, DATABASE_WAIT};
+use crate::limits::{
+    DATABASE_END, DATABASE_PAUSE, DATABASE_RETRY, DATABASE_WAIT, DATABASE_WRITERS_MAX,
+};
 use crate::poll::Waker;
 use crate::runtime::Runtime;
 use nodens_core::log::{Level, Sink};
@@ -13,9 +16,10 @@ use nodens_zone::dynamic::{Done, DynamicZone};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use store::Store;
+use store::{Disk, Store, System};
 
 #[cfg(test)]
 mod tests;
@@ -27,12 +31,21 @@ const ORIGIN: &str = "dynupdate";
 /// databases.
 pub struct Updates {
     stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<Writing>,
+    /// Gives nothing, and ends with the last of the threads.
+    running: Receiver<()>,
+    sink: Sink,
+}
+
+/// A thread, and the zones that it updates.
+struct Writing {
+    thread: JoinHandle<()>,
+    zones: Vec<Arc<DynamicZone>>,
 }
 
 impl std::fmt::Debug for Updates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Updates")
+        write!(f, "Updates({} threads)", self.threads.len())
     }
 }
 
@@ -43,53 +56,108 @@ impl Updates {
     /// # Errors
     /// If there is no thread to be had.
     pub fn start(zones: &[Arc<DynamicZone>], runtime: &Runtime, sink: Sink) -> io::Result<Self> {
-        Self::with_wakers(zones, runtime.wakers(), sink)
+        Self::with_disk(zones, runtime.wakers(), sink, Arc::new(System))
     }
 
-    fn with_wakers(
+    fn with_disk(
         zones: &[Arc<DynamicZone>],
         wakers: Arc<Vec<Waker>>,
         sink: Sink,
+        disk: Arc<dyn Disk>,
     ) -> io::Result<Self> {
+        let (ends, running) = channel();
         let stopping = Arc::new(AtomicBool::new(false));
-        let mut updates = Self { stopping: stopping.clone(), thread: None };
-        if zones.is_empty() {
-            return Ok(updates);
+        let mut updates = Self { stopping, threads: Vec::new(), running, sink };
+        // Where a thread cannot begin, it goes before the others are waited for.
+        let ends = ends;
+        for zones in shares(zones) {
+            let keeper = Keeper {
+                zones: zones.iter().cloned().map(Kept::new).collect(),
+                wakers: wakers.clone(),
+                sink: updates.sink.clone(),
+                since: Instant::now(),
+                disk: disk.clone(),
+                stopping: updates.stopping.clone(),
+            };
+            updates.begin(zones, keeper, ends.clone())?;
         }
-        let mut keeper = Keeper {
-            zones: zones.iter().cloned().map(Kept::new).collect(),
-            wakers,
-            sink,
-            since: Instant::now(),
-        };
-        let run = move || {
-            keeper.listen();
-            while !stopping.load(Ordering::Acquire) {
-                keeper.turn();
-            }
-        };
-        updates.thread = Some(thread::Builder::new().name("dynupdate".to_owned()).spawn(run)?);
         Ok(updates)
     }
+
+    fn begin(
+        &mut self,
+        zones: Vec<Arc<DynamicZone>>,
+        mut keeper: Keeper,
+        ends: Sender<()>,
+    ) -> io::Result<()> {
+        let run = move || {
+            while !keeper.is_stopping() {
+                keeper.turn();
+            }
+            // With its locks, before it is said to have ended.
+            drop((keeper, ends));
+        };
+        let thread = thread::Builder::new().name("dynupdate".to_owned()).spawn(run)?;
+        for zone in &zones {
+            let own = thread.thread().clone();
+            zone.on_update(move || own.unpark());
+        }
+        // For what has come before that.
+        thread.thread().unpark();
+        self.threads.push(Writing { thread, zones });
+        Ok(())
+    }
+}
+
+/// Zones by the thread that they have: each database one, as long as there are not too many; those in memory one
+/// together.
+fn shares(zones: &[Arc<DynamicZone>]) -> Vec<Vec<Arc<DynamicZone>>> {
+    let (kept, in_memory): (Vec<_>, Vec<_>) =
+        zones.iter().cloned().partition(|zone| zone.database().is_some());
+    let mut shares = vec![Vec::new(); kept.len().min(DATABASE_WRITERS_MAX)];
+    for (at, zone) in kept.into_iter().enumerate() {
+        if let Some(share) = shares.get_mut(at % DATABASE_WRITERS_MAX) {
+            share.push(zone);
+        }
+    }
+    shares.push(in_memory);
+    shares.retain(|share| !share.is_empty());
+    shares
 }
 
 impl Drop for Updates {
+    /// Waits for what is being written, but no longer than it may take: who goes on with a database finds it
+    /// locked until that has ended.
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A thread that panicked has said so.
-            _ = thread.join();
+        self.threads.iter().for_each(|own| own.thread.thread().unpark());
+        let have_ended = self.running.recv_timeout(DATABASE_END) != Err(RecvTimeoutError::Timeout);
+        for Writing { thread, zones } in self.threads.drain(..) {
+            if have_ended || thread.is_finished() {
+                // A thread that panicked has said so.
+                _ = thread.join();
+                continue;
+            }
+            for zone in zones {
+                let text = format!(
+                    "database of zone {} is still being written after {} s, its disk does not answer: updates fail until that has ended",
+                    zone.origin(),
+                    DATABASE_END.as_secs()
+                );
+                self.sink.line(Level::Error, ORIGIN, text);
+            }
         }
     }
 }
 
-/// What the thread does over and over.
+/// What a thread does over and over.
 struct Keeper {
     zones: Vec<Kept>,
     wakers: Arc<Vec<Waker>>,
     sink: Sink,
     since: Instant,
+    disk: Arc<dyn Disk>,
+    stopping: Arc<AtomicBool>,
 }
 
 /// A zone, and where it is kept.
@@ -128,15 +196,15 @@ impl Kept {
         }
     }
 
-    fn open(&mut self, is_late: bool, sink: &Sink) {
+    fn open(&mut self, is_late: bool, disk: &Arc<dyn Disk>, sink: &Sink) {
         let zone = &self.zone;
-        match (&mut self.place, Store::open(zone)) {
+        match (&mut self.place, Store::open(zone, disk)) {
             (_, Ok(Some(store))) => self.place = Place::Open(store),
             (Place::Elsewhere { is_said }, Ok(None)) => {
                 if is_late && !*is_said {
                     *is_said = true;
                     let text = format!(
-                        "database of zone {} is in use by another process: updates fail until it has ended",
+                        "database of zone {} is in use by another process, or still being written by this one: updates fail until that has ended",
                         zone.origin()
                     );
                     sink.line(Level::Error, ORIGIN, text);
@@ -161,20 +229,16 @@ impl Kept {
 }
 
 impl Keeper {
-    fn listen(&self) {
-        for Kept { zone, .. } in &self.zones {
-            let own = thread::current();
-            zone.on_update(move || own.unpark());
-        }
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     fn turn(&mut self) {
         let now = Instant::now();
         let is_late = now.saturating_duration_since(self.since) > DATABASE_WAIT;
-        let (mut any, mut pause) = (false, None);
         for kept in &mut self.zones {
             if kept.due(now).is_some_and(|due| due.is_zero() || due == DATABASE_PAUSE) {
-                kept.open(is_late, &self.sink);
+                kept.open(is_late, &self.disk, &self.sink);
             }
             let done = match &mut kept.place {
                 Place::Elsewhere { .. } if !is_late => Done::default(),
@@ -191,11 +255,12 @@ impl Keeper {
             for worker in done.wake {
                 self.wakers.get(worker).into_iter().for_each(Waker::wake);
             }
-            any |= kept.zone.has_updates() && !matches!(kept.place, Place::Elsewhere { .. });
-            pause = pause.into_iter().chain(kept.due(now)).min();
         }
-        match pause {
-            _ if any => {}
+        // What waits for the disk, or for room in the log, may have had the sign that there is more to do.
+        let has_updates =
+            |kept: &Kept| kept.zone.has_updates() && !matches!(kept.place, Place::Elsewhere { .. });
+        match self.zones.iter().filter_map(|kept| kept.due(now)).min() {
+            _ if self.zones.iter().any(has_updates) || self.is_stopping() => {}
             Some(pause) => thread::park_timeout(pause),
             None => thread::park(),
         }

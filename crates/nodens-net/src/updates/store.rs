@@ -1,27 +1,49 @@
 //! Databases of zones that are updated: a file for each, which has a version and the changes since.
 //!
 //! A change is on the disk before its client hears of it. A file that has grown is written anew beside the old
-//! one and takes its place once it is on the disk. Beside it, `PATH.lock` is locked by the process that writes.
+//! one and takes its place once it is on the disk. Beside it, `PATH.lock` is locked by the process that writes, and
+//! `PATH.cut` has what was cut off last.
 
 use crate::limits::DATABASE_LEN_MIN;
 use nodens_zone::data::Data;
-use nodens_zone::dynamic::DynamicZone;
-use nodens_zone::image::{Image, Rest, Writer, Written};
+use nodens_zone::dynamic::{CUT_ENDING, DynamicZone, LOCK_ENDING, NEW_ENDING, beside};
+use nodens_zone::image::{Image, ImageError, Rest, Writer, Written};
 use nodens_zone::journal::Step;
 use nodens_zone::update::{Next, octets};
-use std::ffi::OsString;
+use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Zones and their changes are not for everybody's eyes.
 const MODE: u32 = 0o600;
+
+/// What waits until the disk has something.
+pub(super) trait Disk: Debug + Send + Sync {
+    /// The octets of a file, and how many there are.
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    /// The names of the files in a folder.
+    fn sync_folder(&self, folder: &File) -> io::Result<()> {
+        folder.sync_all()
+    }
+}
+
+/// That of the system.
+#[derive(Debug)]
+pub(super) struct System;
+
+impl Disk for System {}
 
 /// The database of one zone, which no other process writes to.
 #[derive(Debug)]
 pub(super) struct Store {
     path: PathBuf,
+    disk: Arc<dyn Disk>,
     /// What the file has; nothing if that is not known, after an error.
     written: Option<Written>,
     /// Locked until it is closed.
@@ -34,16 +56,17 @@ impl Store {
     ///
     /// # Errors
     /// What the system says, [`io::ErrorKind::InvalidData`] if the file is damaged.
-    pub(super) fn open(zone: &DynamicZone) -> io::Result<Option<Self>> {
+    pub(super) fn open(zone: &DynamicZone, disk: &Arc<dyn Disk>) -> io::Result<Option<Self>> {
         let Some(path) = zone.database() else { return Ok(None) };
-        let lock = options().create(true).truncate(false).open(beside(path, ".lock"))?;
+        let lock = options().create(true).truncate(false).open(beside(path, LOCK_ENDING))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let mut store = Self { path: path.to_owned(), written: None, _lock: lock };
-        match fs::read(path) {
+        let (path, disk) = (path.to_owned(), disk.clone());
+        let mut store = Self { path, disk, written: None, _lock: lock };
+        match fs::read(&store.path) {
             Ok(found) => store.take_up(zone, &found)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some((data, _)) = zone.data() {
@@ -56,23 +79,37 @@ impl Store {
     }
 
     fn take_up(&mut self, zone: &DynamicZone, found: &[u8]) -> io::Result<()> {
-        let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
-        let image =
-            Image::read(zone.origin(), found).map_err(|error| invalid(error.to_string()))?;
-        if image.rest(found) == Rest::Damaged {
-            return Err(invalid(format!("damaged at octet {}", image.len)));
+        let written = Written::of(zone.origin(), found).map_err(refused)?;
+        match written.rest(found) {
+            Rest::Nothing => {}
+            Rest::Cut => {
+                let len = usize::try_from(written.len).unwrap_or(usize::MAX);
+                self.keep_apart(found.get(len..).unwrap_or_default())?;
+            }
+            Rest::Damaged => return Err(damaged(written.len)),
         }
-        let Image { data, steps, version_len, len, check } = image;
-        let (version_len, len, serial) = (version_len as u64, len as u64, data.soa().serial());
-        self.written = Some(Written { serial, version_len, len, check });
-        let served = zone.data().map(|(data, _)| data.soa().serial());
-        if served != Some(serial) {
+        let served = zone.data().map(|(data, _)| data);
+        if served.as_ref().map(|data| data.soa().serial()) != Some(written.serial) {
             // Another process had it meanwhile.
-            let octets = octets(&data);
-            zone.replace(Next { data, octets }, &steps);
+            let image = Image::read_like(zone.origin(), found, served.as_ref()).map_err(refused)?;
+            if image.written() != written {
+                return Err(damaged(image.written().len));
+            }
+            let octets = octets(&image.data);
+            zone.replace(Next { data: image.data, octets }, &image.steps);
             zone.shown().announce();
         }
+        self.written = Some(written);
         Ok(())
+    }
+
+    /// Keeps what is about to be cut off in a file of its own.
+    fn keep_apart(&self, rest: &[u8]) -> io::Result<()> {
+        let mut file =
+            options().create(true).truncate(true).open(beside(&self.path, CUT_ENDING))?;
+        file.write_all(rest)?;
+        self.disk.sync_file(&file)?;
+        self.sync_folder()
     }
 
     /// Keeps a version, which this step leads to from the one before it. It is on the disk afterwards.
@@ -110,12 +147,12 @@ impl Store {
         let mut writer = Writer::after(known.check);
         let frame = writer.step(step);
         if let Err(error) = file.write_all(&frame) {
-            if file.set_len(known.len).and_then(|()| file.sync_data()).is_ok() {
+            if file.set_len(known.len).and_then(|()| self.disk.sync_file(file)).is_ok() {
                 self.written = Some(known);
             }
             return Err(error);
         }
-        if let Err(error) = file.sync_data() {
+        if let Err(error) = self.disk.sync_file(file) {
             // What is on the disk is not known any more: the next version is written to another file.
             _ = file.set_len(known.len);
             return Err(error);
@@ -132,8 +169,8 @@ impl Store {
 
     /// Writes a version to another file, which is on the disk afterwards.
     fn prepare(&self, data: &Data) -> io::Result<Written> {
-        let new = beside(&self.path, ".new");
-        let result = write(&new, data);
+        let new = beside(&self.path, NEW_ENDING);
+        let result = self.write(&new, data);
         if result.is_err() {
             _ = fs::remove_file(&new);
         }
@@ -142,34 +179,44 @@ impl Store {
 
     /// Puts that file in the place of the old one.
     fn commit(&mut self, written: Written) -> io::Result<()> {
-        fs::rename(beside(&self.path, ".new"), &self.path)?;
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()?;
+        fs::rename(beside(&self.path, NEW_ENDING), &self.path)?;
+        self.sync_folder()?;
         self.written = Some(written);
         Ok(())
     }
+
+    fn write(&self, path: &Path, data: &Data) -> io::Result<Written> {
+        let file = options().create(true).truncate(true).open(path)?;
+        let (mut file, mut writer, mut len) = (BufWriter::new(file), Writer::default(), 0);
+        writer.version(data, |octets| {
+            len += octets.len() as u64;
+            file.write_all(octets)
+        })?;
+        file.flush()?;
+        self.disk.sync_file(file.get_ref())?;
+        Ok(Written { serial: data.soa().serial(), version_len: len, len, check: writer.check() })
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        self.disk.sync_folder(&File::open(folder)?)
+    }
 }
 
-fn write(path: &Path, data: &Data) -> io::Result<Written> {
-    let file = options().create(true).truncate(true).open(path)?;
-    let (mut file, mut writer, mut len) = (BufWriter::new(file), Writer::default(), 0);
-    writer.version(data, |octets| {
-        len += octets.len() as u64;
-        file.write_all(octets)
-    })?;
-    file.flush()?;
-    file.get_ref().sync_data()?;
-    Ok(Written { serial: data.soa().serial(), version_len: len, len, check: writer.check() })
+fn refused(error: ImageError) -> io::Error {
+    let kind = match error {
+        ImageError::NoRoom => io::ErrorKind::OutOfMemory,
+        _ => io::ErrorKind::InvalidData,
+    };
+    io::Error::new(kind, error.to_string())
+}
+
+fn damaged(at: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("damaged at octet {at}"))
 }
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(MODE);
     options
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(ending);
-    PathBuf::from(name)
 }

@@ -6,10 +6,12 @@ use nodens_zone::dynamic::Update;
 use nodens_zone::image::Image;
 use nodens_zone::update::{Permission, Policy};
 use nodens_zone::{Soa, Zone};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use tempfile::TempDir;
 
 const TIME: Duration = Duration::from_secs(20);
@@ -48,10 +50,14 @@ struct Server {
 }
 
 fn start(zone: Arc<DynamicZone>) -> Server {
+    start_on(zone, Arc::new(System))
+}
+
+fn start_on(zone: Arc<DynamicZone>, disk: Arc<dyn Disk>) -> Server {
     let (sender, log) = sync_channel(100);
     let wakers = Arc::new(vec![Waker::new().unwrap()]);
     let updates =
-        Updates::with_wakers(std::slice::from_ref(&zone), wakers.clone(), Sink::new(sender))
+        Updates::with_disk(std::slice::from_ref(&zone), wakers.clone(), Sink::new(sender), disk)
             .unwrap();
     Server { zone, updates: Some(updates), wakers, log }
 }
@@ -71,6 +77,7 @@ impl Server {
             message,
             key: name("key."),
             policy: Arc::new(policy),
+            is_awaited: Box::new(|| true),
             reply: Box::new(move |rcode| sender.send(rcode).is_ok()),
             worker: 0,
         };
@@ -113,8 +120,9 @@ fn a_zone_without_a_database_is_updated_in_memory() {
     let Server { zone, updates, .. } = server;
     drop(updates);
     assert!(!zone.has_updates());
-    let none = Updates::with_wakers(&[], Arc::default(), Sink::new(sync_channel(1).0)).unwrap();
-    assert!(none.thread.is_none());
+    let sink = Sink::new(sync_channel(1).0);
+    let none = Updates::with_disk(&[], Arc::default(), sink, Arc::new(System)).unwrap();
+    assert!(none.threads.is_empty());
 }
 
 #[test]
@@ -152,6 +160,11 @@ fn a_database_that_was_cut_anywhere_goes_on_with_what_is_whole() {
         let kept = lengths.iter().filter(|end| **end <= len).count() as u32;
         assert_eq!((server.serial(), server.add(50)), (kept + 1, Rcode::NOERROR), "{len}");
         assert_eq!(found(&path).soa().unwrap().serial().0, kept + 2);
+        // What was cut off is not gone.
+        if !lengths.contains(&len) {
+            let good = lengths.iter().rfind(|end| **end <= len).unwrap();
+            assert_eq!(fs::read(path.with_extension("cut")).unwrap(), whole[*good..len], "{len}");
+        }
     }
 }
 
@@ -236,6 +249,181 @@ fn a_successor_goes_on_with_what_its_predecessor_has_done() {
     // One that waits in vain says so.
     let third = start(found(&path));
     assert_eq!(third.add(7), Rcode::SERVFAIL);
-    assert!(third.lines().contains("is in use by another process: updates fail"));
+    assert!(third.lines().contains("is in use by another process, or still being written"));
     assert_eq!(second.wakers.len(), 1);
+}
+
+/// A disk that has nothing of a file or folder with `part` in its path before it is let.
+#[derive(Debug)]
+struct Gate {
+    part: &'static str,
+    /// What waits: inode and length of a file, nothing of a folder.
+    begun: Mutex<Sender<Option<(u64, u64)>>>,
+    /// Whether it goes well.
+    go: Mutex<Receiver<bool>>,
+}
+
+/// The other side of it.
+struct Keys {
+    begun: Receiver<Option<(u64, u64)>>,
+    go: Sender<bool>,
+}
+
+fn gate(part: &'static str) -> (Arc<Gate>, Keys) {
+    let ((begins, begun), (go, goes)) = (channel(), channel());
+    let gate = Gate { part, begun: Mutex::new(begins), go: Mutex::new(goes) };
+    (Arc::new(gate), Keys { begun, go })
+}
+
+impl Gate {
+    fn wait(&self, file: &File) -> io::Result<()> {
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        if !path.to_str().unwrap().contains(self.part) {
+            return Ok(());
+        }
+        let found = file.metadata()?;
+        let is_file = found.is_file();
+        self.begun.lock().unwrap().send(is_file.then(|| (found.ino(), found.len()))).unwrap();
+        let goes_well = self.go.lock().unwrap().recv().unwrap();
+        goes_well.then_some(()).ok_or_else(|| io::Error::other("broken"))
+    }
+}
+
+impl Disk for Gate {
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        self.wait(file)
+    }
+
+    fn sync_folder(&self, folder: &File) -> io::Result<()> {
+        self.wait(folder)
+    }
+}
+
+impl Keys {
+    /// The file that waits, or the folder.
+    fn begun(&self) -> Option<(u64, u64)> {
+        self.begun.recv_timeout(TIME).unwrap()
+    }
+
+    /// The same, and it goes well.
+    fn pass(&self) -> Option<(u64, u64)> {
+        let begun = self.begun();
+        self.go.send(true).unwrap();
+        begun
+    }
+}
+
+#[test]
+fn nothing_is_confirmed_or_served_before_it_is_on_the_disk() {
+    let ((_folder, path), (disk, keys)) = (folder(), gate(""));
+    let server = start_on(seed(Some(&path)), disk);
+    let at_path = || fs::metadata(&path).map(|found| (found.ino(), found.len())).unwrap();
+    // The version that it begins with.
+    let (version, folder) = (keys.pass(), keys.pass());
+    assert_eq!((version, folder), (Some(at_path()), None));
+    let is_open = |answer: &Receiver<Rcode>, serial: u32| {
+        let none = answer.recv_timeout(Duration::from_millis(50)).is_err();
+        none && server.serial() == serial
+    };
+    let answer = server.push(1);
+    let begun = keys.begun();
+    assert!(is_open(&answer, 1));
+    keys.go.send(true).unwrap();
+    assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::NOERROR));
+    // All of it was waited for.
+    assert_eq!((begun, server.serial()), (Some(at_path()), 2));
+    assert_eq!(found(&path).soa().unwrap().serial().0, 2);
+    // A file that takes the place of another one has to be there by its name.
+    fs::remove_file(&path).unwrap();
+    let answer = server.push(2);
+    let begun = keys.begun();
+    assert!(!path.exists() && is_open(&answer, 2));
+    keys.go.send(true).unwrap();
+    assert_eq!(keys.begun(), None);
+    assert!(is_open(&answer, 2));
+    keys.go.send(true).unwrap();
+    assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::NOERROR));
+    assert_eq!((begun, server.serial()), (Some(at_path()), 3));
+    // What the disk does not take has not happened, and the file is not trusted any more.
+    let (answer, before) = (server.push(3), at_path().0);
+    assert_eq!(keys.begun().map(|(file, _)| file), Some(before));
+    keys.go.send(false).unwrap();
+    assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::SERVFAIL));
+    assert_eq!((server.serial(), found(&path).soa().unwrap().serial().0), (3, 3));
+    assert!(server.lines().contains("UPDATE for example.org. failed: committing zone: broken"));
+    let answer = server.push(4);
+    let (begun, folder) = (keys.pass(), keys.pass());
+    assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::NOERROR));
+    assert_eq!((begun, folder), (Some(at_path()), None));
+    assert_eq!(found(&path).soa().unwrap().serial().0, 4);
+}
+
+#[test]
+fn a_disk_that_hangs_holds_up_its_own_zone_alone_and_not_the_end() {
+    let (folder, (disk, keys)) = (TempDir::new().unwrap(), gate("hangs"));
+    let paths = ["hangs", "quick"].map(|name| folder.path().join(name).join("db"));
+    paths.iter().for_each(|path| fs::create_dir(path.parent().unwrap()).unwrap());
+    let zones = [Some(&*paths[0]), Some(&*paths[1]), None].map(seed);
+    let wakers = Arc::new(vec![Waker::new().unwrap()]);
+    let (sender, log) = sync_channel(100);
+    let sink = Sink::new(sender);
+    let start = |disk: &Arc<Gate>| {
+        Updates::with_disk(&zones, wakers.clone(), sink.clone(), disk.clone()).unwrap()
+    };
+    let server = |at: usize| Server {
+        zone: zones[at].clone(),
+        updates: None,
+        wakers: wakers.clone(),
+        log: sync_channel(1).1,
+    };
+    let updates = start(&disk);
+    keys.pass();
+    keys.pass();
+    let [hangs, quick, memory] = [0, 1, 2].map(server);
+    let first = hangs.push(1);
+    assert!(keys.begun().is_some());
+    for number in 0..5 {
+        assert_eq!((quick.add(number), memory.add(number)), (Rcode::NOERROR, Rcode::NOERROR));
+    }
+    assert!(first.try_recv().is_err());
+    // The configuration ends, and another one has the same zones.
+    let began = Instant::now();
+    drop(updates);
+    assert!((DATABASE_END..2 * DATABASE_END).contains(&began.elapsed()), "{:?}", began.elapsed());
+    let updates = start(&disk);
+    for number in 5..10 {
+        assert_eq!((quick.add(number), memory.add(number)), (Rcode::NOERROR, Rcode::NOERROR));
+    }
+    // The one that hangs has one writer all the time.
+    let second = hangs.push(2);
+    assert_eq!(second.recv_timeout(TIME), Ok(Rcode::SERVFAIL));
+    (0..3).for_each(|_| keys.go.send(true).unwrap());
+    assert_eq!((first.recv_timeout(TIME), hangs.serial()), (Ok(Rcode::NOERROR), 2));
+    // By the new writer, once the old one has ended.
+    while hangs.add(3) != Rcode::NOERROR {
+        assert!(began.elapsed() < 2 * TIME, "{:?}", log.try_iter().collect::<Vec<_>>());
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(hangs.serial(), 3);
+    assert_eq!(found(&paths[0]).soa().unwrap().serial().0, hangs.serial());
+    drop(updates);
+    let lines: Vec<_> = log.try_iter().map(|record| format!("{record:?}")).collect();
+    let said = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(said("still being written after 3 s, its disk does not answer"), 1, "{lines:?}");
+    assert_eq!(said("or still being written by this one: updates fail"), 1, "{lines:?}");
+}
+
+#[test]
+fn there_are_no_more_writers_than_may_be() {
+    let zones: Vec<_> = (0..2 * DATABASE_WRITERS_MAX + 3)
+        .map(|number| seed((number % 3 > 0).then(|| PathBuf::from(number.to_string())).as_deref()))
+        .collect();
+    let shares = shares(&zones);
+    assert_eq!(shares.len(), DATABASE_WRITERS_MAX + 1);
+    assert_eq!(shares.iter().map(Vec::len).sum::<usize>(), zones.len());
+    let (memory, kept) = shares.split_last().unwrap();
+    assert!(memory.iter().all(|zone| zone.database().is_none()));
+    assert!(kept.iter().flatten().all(|zone| zone.database().is_some()));
+    assert!(kept.iter().all(|share| share.len() <= 2));
+    assert_eq!(super::shares(&zones[1..3]).len(), 2);
 }

@@ -49,6 +49,7 @@ fn update(number: u32, adds: bool, answers: &Answers) -> Update {
         message,
         key: name("key."),
         policy: Arc::new(policy),
+        is_awaited: Box::new(|| true),
         reply: Box::new(reply),
         worker: number as usize,
     }
@@ -100,6 +101,47 @@ fn what_cannot_be_kept_is_not_done_and_neither_is_what_depends_on_it() {
 }
 
 #[test]
+fn updates_that_are_not_awaited_any_more_are_not_done() {
+    let (zone, answers) = (zone(1), Answers::default());
+    let mut late = update(7, true, &answers);
+    late.is_awaited = Box::new(|| false);
+    zone.push(late).unwrap();
+    zone.push(update(8, true, &answers)).unwrap();
+    zone.perform(zone.take(), |_, _| Ok(()));
+    assert_eq!(*lock(&answers), [(8, Rcode::NOERROR)]);
+    assert_eq!(zone.soa().unwrap().serial(), Serial(2));
+    assert!(zone.served().load().as_ref().unwrap().rrset(host(7).owner.view(), Type::A).is_none());
+}
+
+#[test]
+fn each_version_is_later_than_the_one_before_it() {
+    let (zone, answers) = (zone(1), Answers::default());
+    let to_serial = |number: u32, serial: u32| {
+        let mut update = update(number, true, &answers);
+        let (origin, mut message) = (name("z."), Vec::new());
+        let mut builder = Builder::new(&mut message, 7, Flags(0).with_opcode(Opcode::UPDATE));
+        builder.question(origin.view(), Type::SOA, Class::IN);
+        let soa = Soa::with(origin.view(), 5, (&origin, &origin), [serial, 7200, 1800, 86400, 5]);
+        builder.push(Section::Authority, soa.record()).unwrap();
+        update.message = message;
+        update
+    };
+    const STEP: u32 = (1 << 31) - 1;
+    for update in [to_serial(0, 1 + STEP), update(1, true, &answers), to_serial(2, STEP + STEP)] {
+        zone.push(update).unwrap();
+    }
+    let mut saved = Vec::new();
+    let done = zone.perform(zone.take(), |_, step| {
+        saved.push((step.from.serial().0, step.to.serial().0));
+        Ok(())
+    });
+    assert_eq!(saved, [(1, 1 + STEP), (1 + STEP, STEP + STEP)]);
+    assert_eq!((done.errors.len(), done.wake), (0, vec![0, 2]));
+    let rcodes: Vec<_> = lock(&answers).iter().map(|(_, rcode)| *rcode).collect();
+    assert_eq!(rcodes, [Rcode::NOERROR; 3]);
+}
+
+#[test]
 fn no_more_updates_wait_than_may() {
     let (zone, answers) = (zone(1), Answers::default());
     let woken = Arc::new(AtomicUsize::new(0));
@@ -133,6 +175,7 @@ fn a_zone_is_known_by_its_database_as_long_as_it_is_in_use() {
     known.add(&zone);
     assert!(known.get(path).is_some_and(|found| Arc::ptr_eq(&found, &zone)));
     assert!(known.get(Path::new("/none/other")).is_none());
+    assert!(Arc::ptr_eq(&known.all()[0], &zone));
     drop(zone);
-    assert!(known.get(path).is_none());
+    assert!(known.get(path).is_none() && known.all().is_empty());
 }

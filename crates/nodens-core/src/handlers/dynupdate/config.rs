@@ -110,8 +110,7 @@ fn options(
                 if path.text.is_empty() {
                     return Err(Error::expected(path, "the path of a file"));
                 }
-                let path = block.path(&path.text);
-                database = Some(std::path::absolute(&path).unwrap_or(path));
+                database = Some(database::canonical(block.path(&path.text)));
             }
             "allow" => policy.permissions.push(permission(line, origin)?),
             "max_records" => policy.records_max = count(line)?,
@@ -187,7 +186,16 @@ fn kept(
     if database::is_same(file, &path) {
         return Err(refuse("database and seed must be different files".to_owned()));
     }
-    if let Some(zone) = block.shared.dynamic.get(&path) {
+    let known = block.shared.dynamic.all();
+    if let Some(zone) = known.iter().find(|zone| zone.database().is_some_and(|own| database::is_beside(own, &path))) {
+        let text = format!("one of the files beside the database of zone {} has this name", zone.origin());
+        return Err(refuse(text));
+    }
+    // Two that write one file would undo what the other one has confirmed.
+    let is_same = |zone: &Arc<DynamicZone>| {
+        zone.database().is_some_and(|own| own == path || database::is_same(own, &path))
+    };
+    if let Some(zone) = known.into_iter().find(is_same) {
         if zone.origin() != origin {
             return Err(refuse(format!("database already serves zone {}", zone.origin())));
         }

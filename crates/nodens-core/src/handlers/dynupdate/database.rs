@@ -2,13 +2,13 @@
 
 use crate::log::{Level, Sink};
 use nodens_wire::Name;
-use nodens_zone::dynamic::DynamicZone;
+use nodens_zone::dynamic::{CUT_ENDING, DynamicZone, LOCK_ENDING, NEW_ENDING, beside};
 use nodens_zone::image::{Image, ImageError, Rest};
 use nodens_zone::update::Policy;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What bbolt, in which CoreDNS keeps its zones, writes at this place.
 const BBOLT: (usize, [u8; 4]) = (16, 0xed0c_daed_u32.to_le_bytes());
@@ -33,7 +33,7 @@ pub(super) fn read(
         Rest::Cut => {
             let (path, rest) = (path.display(), octets.len() - image.len);
             let text = format!(
-                "the last {rest} octets of database \"{path}\" were not written as a whole, and no client was told that they are: zone {origin} is served without them"
+                "the last {rest} octets of database \"{path}\" are no whole update, as after a stop while it was written: zone {origin} is served without them, and they are kept in \"{path}{CUT_ENDING}\""
             );
             sink.line(Level::Warning, super::SPEC.name, text);
         }
@@ -52,6 +52,26 @@ fn explain(error: ImageError, octets: &[u8]) -> String {
         }
         error => error.to_string(),
     }
+}
+
+/// The one path of a file, by whatever names, folders and links it is reached; the file itself may have to be made.
+pub(super) fn canonical(path: PathBuf) -> PathBuf {
+    if let Ok(found) = fs::canonicalize(&path) {
+        return found;
+    }
+    let path = std::path::absolute(&path).unwrap_or(path);
+    let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
+    match folder.zip(path.file_name()) {
+        Some((folder, name)) => folder.join(name),
+        None => path,
+    }
+}
+
+/// Whether one of two files is what another writes beside the other one.
+pub(super) fn is_beside(one: &Path, other: &Path) -> bool {
+    [LOCK_ENDING, NEW_ENDING, CUT_ENDING]
+        .iter()
+        .any(|ending| beside(one, ending) == other || beside(other, ending) == one)
 }
 
 /// Whether two paths lead to one file, which is there.

@@ -56,7 +56,7 @@ pub struct Dynupdate {
 /// An update that is not done yet.
 #[derive(Debug)]
 pub struct State {
-    /// The RCODE of the response, once it is known.
+    /// The RCODE of the response, once it is known. An update whose outcome is gone is not done any more.
     outcome: Arc<OnceLock<Rcode>>,
 }
 
@@ -87,6 +87,8 @@ impl Handle for Dynupdate {
             (Some(rcode), _) => self.reply(cx, rcode),
             (None, Event::Timer) => {
                 "the update is not done in time".clone_into(&mut cx.job.error);
+                // Unless it is being written by now, it is not done later.
+                cx.q().state.lookup = LookupState::None;
                 self.reply(cx, Rcode::SERVFAIL)
             }
             (None, _) => Step::Wait,
@@ -127,7 +129,8 @@ impl Dynupdate {
             message: cx.job.request.clone(),
             key: key.to_name(),
             policy: self.policy.clone(),
-            reply: reply_to(cx, outcome.clone()),
+            is_awaited: is_awaited(&outcome),
+            reply: reply_to(cx, &outcome),
             worker: cx.worker.index,
         };
         if self.zone.push(update).is_err() {
@@ -156,14 +159,21 @@ impl Dynupdate {
     }
 }
 
+/// Whether the question at work still waits for its update.
+fn is_awaited(outcome: &Arc<OnceLock<Rcode>>) -> Box<dyn Fn() -> bool + Send> {
+    let outcome = Arc::downgrade(outcome);
+    Box::new(move || outcome.strong_count() > 0)
+}
+
 /// What tells the question at work that its update has been looked at.
 fn reply_to(
     cx: &Cx<'_>,
-    outcome: Arc<OnceLock<Rcode>>,
+    outcome: &Arc<OnceLock<Rcode>>,
 ) -> Box<dyn FnOnce(Rcode) -> bool + Send> {
-    let (shared, worker, ticket) =
-        (cx.worker.shared.clone(), cx.worker.index, cx.worker.ticket);
+    let (shared, worker, ticket) = (cx.worker.shared.clone(), cx.worker.index, cx.worker.ticket);
+    let outcome = Arc::downgrade(outcome);
     Box::new(move |rcode| {
+        let Some(outcome) = outcome.upgrade() else { return false };
         _ = outcome.set(rcode);
         shared.post(worker, Mail { ticket, query: 0, message: None })
     })

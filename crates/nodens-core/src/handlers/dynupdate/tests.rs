@@ -213,10 +213,36 @@ fn a_client_hears_that_its_update_is_not_done_in_time() {
     assert_eq!(verdict, Verdict::Pending);
     let sent = bench.pass(Duration::from_secs(5));
     assert_eq!(Message::parse(&sent[0].1).unwrap().flags.rcode(), Rcode::SERVFAIL);
-    // What comes later is for nobody.
+    // What has failed is not done later.
     perform(&mut bench);
     assert!(bench.act().is_empty());
-    assert_eq!(serial(&mut bench), 11);
+    assert_eq!(serial(&mut bench), 10);
+}
+
+#[test]
+fn an_update_whose_query_had_to_make_room_is_not_done_later() {
+    let folder = folder();
+    let mut bench = bench(folder.path(), ALLOW);
+    let key = Key::parse("key.example.", SECRET, Some("hmac-sha256")).unwrap();
+    bench.shared.set_pending_memory(0);
+    let most = crate::limits::PENDING_PER_WORKER_MIN;
+    for number in 0..=most {
+        let host = format!("host-{number}.example.org. 60 IN A 192.0.2.9");
+        let mut message = adds("example.org.", Type::SOA, &[&host]);
+        key.sign_query(&mut message, bench.now.unix_s).unwrap();
+        let verdict = bench.worker.receive(bench.now, bench.client, &message, &mut Vec::new());
+        assert_eq!(verdict, Verdict::Pending);
+    }
+    let rcodes = |sent: Vec<(crate::Client, Vec<u8>)>| {
+        let rcode = |response: &[u8]| Message::parse(response).unwrap().flags.rcode();
+        sent.iter().map(|(_, response)| rcode(response)).collect::<Vec<_>>()
+    };
+    assert_eq!(rcodes(bench.act()), [Rcode::SERVFAIL]);
+    while bench.worker.config().services.dynamic[0].has_updates() {
+        perform(&mut bench);
+    }
+    assert_eq!(rcodes(bench.act()), vec![Rcode::NOERROR; most]);
+    assert_eq!(serial(&mut bench), 10 + most as u32);
 }
 
 #[test]
@@ -327,6 +353,45 @@ fn a_database_that_cannot_be_used_is_refused_and_nothing_takes_its_place() {
     let other = corefile(folder.path(), "example.net", &body);
     let found = Bench::try_new(&format!("{own}\n{other}")).unwrap_err().to_string();
     assert!(found.contains("database already serves zone example.org."), "{found}");
+}
+
+#[test]
+fn a_database_has_one_writer_by_whatever_path_it_is_reached() {
+    let folder = folder();
+    let root = folder.path();
+    fs::create_dir(root.join("own")).unwrap();
+    std::os::unix::fs::symlink("own", root.join("link")).unwrap();
+    let block = |zone: &str, path: &str| {
+        let body = format!("dynupdate {{\n file db\n database {path}\n {ALLOW}\n}}");
+        corefile(root, zone, &body)
+    };
+    // Whether it is there or has yet to be made.
+    for is_there in [false, true] {
+        let mut paths = vec!["link/store", "own/../own/./store", "./link/../own/store"];
+        if is_there {
+            fs::write(root.join("own/store"), database("example.org.", 7)).unwrap();
+            std::os::unix::fs::symlink("own/store", root.join("to-store")).unwrap();
+            fs::hard_link(root.join("own/store"), root.join("as-well")).unwrap();
+            paths.extend(["to-store", "as-well"]);
+        }
+        for path in paths {
+            let first = block("example.org", "own/store");
+            let other = block("example.net", path);
+            let found = Bench::try_new(&format!("{first}\n{other}")).unwrap_err().to_string();
+            assert!(found.contains("database already serves zone example.org."), "{found}");
+            let mut bench = Bench::new(&first);
+            let before = bench.worker.config().services.dynamic[0].clone();
+            bench.reload(&block("example.org", path)).unwrap();
+            assert!(Arc::ptr_eq(&before, &bench.worker.config().services.dynamic[0]), "{path}");
+        }
+    }
+    // Nor is it a file that is written beside another.
+    for [one, other] in [["one", "one.new"], ["one.lock", "one"], ["one", "own/../one.cut"]] {
+        let text = format!("{}\n{}", block("example.org", one), block("example.net", other));
+        let found = Bench::try_new(&text).unwrap_err().to_string();
+        let error = "one of the files beside the database of zone example.org. has this name";
+        assert!(found.contains(error), "{found}");
+    }
 }
 
 #[test]
