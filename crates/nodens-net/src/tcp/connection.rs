@@ -2,6 +2,7 @@
 
 use super::addresses::Addresses;
 use super::endpoint::Times;
+use super::frame::{Frame, first_frame_of};
 use super::opening::Head;
 use super::rare::{Rare, Taking};
 use crate::limits::{
@@ -93,6 +94,11 @@ impl Connection {
             rare: None,
             lingering: false,
         }
+    }
+
+    /// What its octets have at this place.
+    pub(super) fn frame<'o>(&self, octets: &'o [u8], at: usize) -> Option<Frame<'o>> {
+        first_frame_of(octets.get(at..)?, self.times.updates)
     }
 
     /// Whether it has to answer before it may ask more.

@@ -103,7 +103,8 @@ mod tests {
         let quota = Arc::new(Quota::new(8, (8, 8), 1));
         let mut server = TcpServer::new(0, quota.clone(), Arc::new(Unsent::new(1 << 20)));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let times = Arc::new(Times { read: HOUR, write: HOUR, idle: HOUR, questions: 9 });
+        let (read, write, idle) = (HOUR, HOUR, HOUR);
+        let times = Arc::new(Times { read, write, idle, questions: 9, updates: false });
         let poll = Poll::new().unwrap();
         let open = |server: &mut TcpServer| {
             let local = listener.local_addr().unwrap();

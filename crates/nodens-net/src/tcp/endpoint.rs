@@ -46,7 +46,7 @@ pub(crate) struct EndpointHttp {
     pub(crate) few: Option<Few>,
 }
 
-/// The timeouts of a listener in nanoseconds.
+/// The timeouts of a listener in nanoseconds, and what else its connections are bounded by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) read: u64,
@@ -54,6 +54,8 @@ pub(crate) struct Times {
     pub(crate) idle: u64,
     /// Questions a connection may ask in all.
     pub(super) questions: u32,
+    /// Whether it may send UPDATE messages that are longer than queries.
+    pub(super) updates: bool,
 }
 
 impl Endpoint {
@@ -63,7 +65,8 @@ impl Endpoint {
         let endpoint = |((own, id), listener): ((&nodens_core::config::Listener, &u32), u16)| {
             let server = config.servers.get(own.server);
             let times = server.map(|server| server.timeouts).unwrap_or_default();
-            let times = Arc::new(Times::from(times));
+            let updates = server.is_some_and(|server| server.takes_updates);
+            let times = Arc::new(Times { updates, ..Times::from(times) });
             let http = server.and_then(|server| server.http);
             let http =
                 http.and_then(|http| EndpointHttp::new(own.kind, http, (*id, &times), quota));
@@ -103,6 +106,6 @@ impl From<Timeouts> for Times {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(NEVER);
         let questions = timeouts.queries_max.map_or(u32::MAX, NonZeroU32::get);
         let (read, write, idle) = (ns(timeouts.read), ns(timeouts.write), ns(timeouts.idle));
-        Self { read, write, idle, questions }
+        Self { read, write, idle, questions, updates: false }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::limits::REQUEST_LEN_MAX;
 use nodens_wire::framing::{LENGTH_LEN, first_length, first_message};
-use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
+use nodens_wire::{Flags, HEADER_LEN, Header, Opcode, Rcode};
 
 /// What a stream begins with, as soon as enough of it has arrived. In which pieces it came makes no
 /// difference.
@@ -14,8 +14,17 @@ pub(crate) enum Frame<'o> {
 }
 
 pub(crate) fn first_frame(stream: &[u8]) -> Option<Frame<'_>> {
+    first_frame_of(stream, false)
+}
+
+/// The same where `updates` may be as long as messages can be: only those have many records (RFC 2136).
+pub(crate) fn first_frame_of(stream: &[u8], updates: bool) -> Option<Frame<'_>> {
     if first_length(stream)? > REQUEST_LEN_MAX {
-        return Header::read(stream.get(LENGTH_LEN..)?).ok().map(Frame::TooLong);
+        let header = Header::read(stream.get(LENGTH_LEN..)?).ok()?;
+        let is_update = header.flags.opcode() == Opcode::UPDATE && !header.flags.has(Flags::QR);
+        if !(updates && is_update) {
+            return Some(Frame::TooLong(header));
+        }
     }
     first_message(stream).map(|(message, len)| Frame::Message(message, len))
 }

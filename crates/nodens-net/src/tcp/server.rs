@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, NEVER};
 use super::endpoint::Endpoint;
-use super::frame::{Frame, first_frame, refusal};
+use super::frame::{Frame, refusal};
 use super::idle::{IdleByGroup, IdleQueue};
 use super::leaving::Departures;
 use super::opening::Head;
@@ -233,7 +233,7 @@ impl TcpServer {
         let mut heard = false;
         while !connection.is_full()
             && !connection.is_spent()
-            && let Some(Frame::Message(message, len)) = octets.get(taken..).and_then(first_frame)
+            && let Some(Frame::Message(message, len)) = connection.frame(octets, taken)
         {
             let verdict = cx.worker.receive(cx.now, client, message, &mut self.answer);
             heard |= verdict != Verdict::Silent;
@@ -259,9 +259,8 @@ impl TcpServer {
         if heard {
             connection.refresh(cx.now);
         }
-        let rest = octets.get(taken..).unwrap_or_default();
         if !connection.is_full()
-            && let Some(Frame::TooLong(header)) = first_frame(rest)
+            && let Some(Frame::TooLong(header)) = connection.frame(octets, taken)
         {
             // What it would take to hear it out is more than any question is worth.
             cx.counters.add(cx.counters.oversized, 1);
@@ -345,7 +344,7 @@ impl TcpServer {
             connection.in_turn = true;
             self.turns.push_back(key);
         }
-        if !connection.is_full() && first_frame(&connection.input).is_some() {
+        if !connection.is_full() && connection.frame(&connection.input, 0).is_some() {
             self.take_octets(key, &[], cx);
             let Some(connection) = self.connections.get_mut(key) else { return };
             mark(&mut self.dirty, connection, key);

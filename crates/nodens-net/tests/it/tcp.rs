@@ -6,7 +6,7 @@ use super::upstream::{Act, Upstream, gate};
 use super::upstreams::WAITS;
 use nodens_core::config::BuildOptions;
 use nodens_net::Options;
-use nodens_wire::Rcode;
+use nodens_wire::{Flags, Header, Opcode, Rcode};
 use rustix::thread::CpuSet;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -152,6 +152,54 @@ fn what_is_too_long_is_refused_in_whatever_pieces_it_comes() {
         }
     }
     server.stop();
+}
+
+#[test]
+fn an_update_may_be_as_long_as_a_message_where_updates_are_taken() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let zone = folder.path().join("zone");
+    std::fs::write(&zone, "@ 60 SOA ns hostmaster 1 60 60 60 60\n@ 60 NS ns\n").unwrap();
+    let tsig = "tsig {\n secret k. NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk=\n}";
+    let own = format!("dynupdate {{\n file {}\n allow k. * *\n}}", zone.display());
+    let body = format!("example.org:0 {{\n bind 127.0.0.1\n {tsig}\n {own}\n}}");
+    let (server, other) = (Server::start(&body), Server::start(WHOAMI));
+    let update = |len: usize| {
+        let flags = Flags(0).with_opcode(Opcode::UPDATE);
+        let header = Header { id: 5, flags, counts: [1, 0, 1, 0] }.to_bytes();
+        let mut message = [&header[..], b"\x07example\x03org\0\0\x06\0\x01"].concat();
+        // One record of type NULL.
+        message.extend_from_slice(b"\0\0\x0a\0\x01\0\0\0\0");
+        let rdata = u16::try_from(len - message.len() - 2).unwrap();
+        message.extend_from_slice(&rdata.to_be_bytes());
+        message.resize(len, 0);
+        message
+    };
+    for len in [4096, 4097, 20_000, 65_535] {
+        let stream = framed(&update(len));
+        for cut in [0, 1, 13, 14, 4097, len] {
+            let mut client = Stream::connect(server.address());
+            let (first, second) = stream.split_at(cut.min(stream.len()));
+            client.0.write_all(first).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            client.0.write_all(second).unwrap();
+            // It is not signed.
+            let refusal = client.receive();
+            assert_eq!((refusal.id, refusal.flags.rcode()), (5, Rcode::REFUSED), "{len} {cut}");
+            assert_eq!(client.ask("example.org SOA").flags.rcode(), Rcode::NOERROR);
+        }
+    }
+    // Nothing else is, and not where there are none.
+    let mut query = question(4, "example.org A");
+    query.resize(5000, 0);
+    for (address, message) in [(server.address(), query), (other.address(), update(5000))] {
+        let mut client = Stream::connect(address);
+        _ = client.0.write_all(&framed(&message));
+        let refusal = client.receive();
+        assert_eq!((refusal.id, refusal.flags.rcode()), (message[1].into(), Rcode::FORMERR));
+        assert!(client.is_closed());
+    }
+    server.stop();
+    other.stop();
 }
 
 /// More questions than one connection has under way, which are 128.
