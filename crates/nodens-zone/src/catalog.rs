@@ -1,12 +1,14 @@
 //! Catalog zones: zones whose records name other zones (RFC 9432).
 //!
-//! [`Produced`] is one that lists zones of this server. [`Catalog::read`] finds the members in a version of a catalog. What becomes of them is decided by whoever
-//! keeps zones; [`Catalog::member`] is what a change of ownership is looked up by.
+//! [`Produced`] is one that lists zones of this server. A [`Catalog`] has the members of one that comes from elsewhere; it takes up
+//! another version by what changed. What becomes of members is decided by whoever keeps zones; [`Catalog::member`] is what a change of ownership is looked up by.
 
 use crate::data::Data;
-use crate::zone::{Advance, RecordRef};
+use crate::zone::RecordRef;
+use foldhash::fast::RandomState;
 use nodens_wire::{Name, NameRef, Type};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 mod produced;
 
@@ -17,14 +19,16 @@ mod tests;
 
 /// The one version of the schema (section 4.2.1).
 const VERSION: &[u8] = b"2";
+/// The label that members are below.
+const ZONES: &[u8] = b"zones";
 
 /// A zone that a catalog names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The label that stands for it, in lower case: as long as it is the same, the zone is.
-    pub id: Box<[u8]>,
+    pub id: Arc<[u8]>,
     /// The zone, in lower case.
-    pub zone: Name,
+    pub zone: Arc<Name>,
     /// The groups that it is in, sorted (section 4.3.2).
     pub groups: Vec<Box<[u8]>>,
     /// The catalog that may take it over, in lower case (section 4.3.1).
@@ -54,20 +58,17 @@ pub enum CatalogError {
     Owners(Name),
 }
 
-/// The members of a catalog at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The members of a catalog at one time. A clone costs a few counted references.
+#[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// In the order of their labels.
-    pub members: Vec<Member>,
-    by_zone: HashMap<Name, usize>,
-}
-
-/// What records say of one label.
-#[derive(Default)]
-struct Draft {
-    zones: Vec<Name>,
-    groups: Vec<Box<[u8]>>,
-    owners: Vec<Name>,
+    /// The version that they were read from.
+    data: Option<Data>,
+    by_zone: imbl::GenericHashMap<
+        Arc<Name>,
+        Arc<Member>,
+        RandomState,
+        imbl::shared_ptr::DefaultSharedPtr,
+    >,
 }
 
 impl Catalog {
@@ -76,102 +77,135 @@ impl Catalog {
     /// # Errors
     /// [`CatalogError`].
     pub fn read(data: &Data) -> Result<Self, CatalogError> {
-        let origin = data.origin().to_name();
-        let (mut drafts, mut versions) = (BTreeMap::<Box<[u8]>, Draft>::new(), Vec::new());
-        let mut has_ns = false;
-        let mut records = data.cursor();
-        loop {
-            match records.advance() {
-                Advance::Nothing => continue,
-                Advance::End => break,
-                Advance::Record => {}
-            }
-            let Some(record) = records.record() else { continue };
-            has_ns |= record.rtype == Type::NS && record.owner == origin.view();
-            match place(record.owner, origin.view()) {
-                Place::Version if record.rtype == Type::TXT => versions.push(text(record.rdata)),
-                Place::Member(id) => {
-                    let zones = target(&record).filter(|_| record.rtype == Type::PTR);
-                    if let Some(zone) = zones {
-                        drafts.entry(id).or_default().zones.push(zone);
-                    }
-                }
-                Place::Property(id, property) => {
-                    let draft = drafts.entry(id).or_default();
-                    match (&*property, record.rtype) {
-                        (b"group", Type::TXT) => draft.groups.push(text(record.rdata).into()),
-                        (b"coo", Type::PTR) => draft.owners.extend(target(&record)),
-                        _ => {}
-                    }
-                }
-                _ => {}
-            }
-        }
-        if !has_ns {
-            return Err(CatalogError::NoNs(origin));
-        }
-        match versions.as_slice() {
-            [version] if version == VERSION => Self::of(&origin, drafts),
-            [version] => {
-                let version = String::from_utf8_lossy(version).into_owned();
-                Err(CatalogError::Version(origin, version))
-            }
-            _ => Err(CatalogError::Versions(origin)),
-        }
+        let mut catalog = Self::default();
+        catalog.update(data)?;
+        Ok(catalog)
     }
 
-    fn of(origin: &Name, drafts: BTreeMap<Box<[u8]>, Draft>) -> Result<Self, CatalogError> {
-        let mut catalog = Self::default();
-        for (id, Draft { mut zones, mut groups, mut owners }) in drafts {
-            let owner = || member_name(&id, origin);
-            // Properties of a label without a zone are of no member.
-            let Some(zone) = zones.pop() else { continue };
-            if !zones.is_empty() {
-                return Err(CatalogError::Pointers(owner()));
+    /// Becomes what `data` says, which is another version of the same zone, and gives the zones that came,
+    /// went, or are members in another way. Costs as much as the two versions do not share, however many
+    /// members there are.
+    ///
+    /// # Errors
+    /// [`CatalogError`]; the members are then those they were.
+    pub fn update(&mut self, data: &Data) -> Result<BTreeSet<Arc<Name>>, CatalogError> {
+        check(data)?;
+        let mut ids = BTreeSet::new();
+        data.changed_names(self.data.as_ref(), |owner| ids.extend(id_of(owner, data.origin())));
+        let mut by_zone = self.by_zone.clone();
+        let (mut changed, mut new) = (BTreeSet::new(), Vec::new());
+        for id in ids {
+            #[cfg(test)]
+            tests::READ.set(tests::READ.get() + 1);
+            // What it was like is known to be right.
+            let before = self.data.as_ref().and_then(|data| read(&id, data).ok().flatten());
+            let after = read(&id, data)?;
+            if before == after {
+                continue;
             }
-            let coo = owners.pop();
-            if !owners.is_empty() {
-                return Err(CatalogError::Owners(owner()));
+            if let Some(before) = before {
+                by_zone.remove(&before.zone);
+                changed.insert(before.zone);
             }
-            if catalog.by_zone.insert(zone.clone(), catalog.members.len()).is_some() {
-                return Err(CatalogError::Twice(zone));
-            }
-            groups.sort();
-            catalog.members.push(Member { id, zone, groups, coo });
+            new.extend(after);
         }
-        Ok(catalog)
+        for member in new {
+            let zone = member.zone.clone();
+            changed.insert(zone.clone());
+            if by_zone.insert(zone, Arc::new(member.clone())).is_some() {
+                return Err(CatalogError::Twice(Name::clone(&member.zone)));
+            }
+        }
+        (self.by_zone, self.data) = (by_zone, Some(data.clone()));
+        Ok(changed)
+    }
+
+    /// How many members it has.
+    pub fn len(&self) -> usize {
+        self.by_zone.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.by_zone.is_empty()
+    }
+
+    /// The members, in no order.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.by_zone.values().map(|member| &**member)
     }
 
     /// The member that is this zone.
     pub fn member(&self, zone: &Name) -> Option<&Member> {
-        self.members.get(*self.by_zone.get(zone)?)
+        self.by_zone.get(zone).map(|member| &**member)
     }
 }
 
-/// What an owner in a catalog is that of.
-enum Place {
-    Version,
-    Member(Box<[u8]>),
-    /// A label, and the name of a property.
-    Property(Box<[u8]>, Box<[u8]>),
-    Other,
-}
-
-fn place(owner: NameRef<'_>, origin: NameRef<'_>) -> Place {
-    let depth = owner.label_count().saturating_sub(origin.label_count());
-    if !owner.is_in_domain(origin) {
-        return Place::Other;
+/// Whether it is a catalog that is understood.
+fn check(data: &Data) -> Result<(), CatalogError> {
+    let origin = || data.origin().to_name();
+    if data.apex(Type::NS).is_none() {
+        return Err(CatalogError::NoNs(origin()));
     }
-    let mut labels = owner.labels().map(|label| label.to_ascii_lowercase().into_boxed_slice());
-    let labels = [labels.next(), labels.next(), labels.next()];
-    match (depth, labels) {
-        (1, [Some(first), ..]) if *first == *b"version" => Place::Version,
-        (2, [Some(id), Some(zones), _]) if *zones == *b"zones" => Place::Member(id),
-        (3, [Some(property), Some(id), Some(zones)]) if *zones == *b"zones" => {
-            Place::Property(id, property)
+    let versions = under(&[b"version"], data.origin());
+    let versions = versions.as_ref().and_then(|owner| data.rrset(owner.view(), Type::TXT));
+    let mut versions = versions.iter().flat_map(|set| set.iter()).map(|record| text(record.rdata));
+    match (versions.next(), versions.next()) {
+        (Some(version), None) if version == VERSION => Ok(()),
+        (Some(version), None) => {
+            let version = String::from_utf8_lossy(&version).into_owned();
+            Err(CatalogError::Version(origin(), version))
         }
-        _ => Place::Other,
+        _ => Err(CatalogError::Versions(origin())),
     }
+}
+
+/// What a version says of the member with this label; nothing if there is none. Properties of a label without a
+/// zone are of no member.
+fn read(id: &Arc<[u8]>, data: &Data) -> Result<Option<Member>, CatalogError> {
+    let origin = data.origin();
+    let targets = |labels: &[&[u8]]| {
+        let owner = under(labels, origin);
+        let set = owner.as_ref().and_then(|owner| data.rrset(owner.view(), Type::PTR));
+        set.iter().flat_map(|set| set.iter()).filter_map(|own| target(&own)).collect::<Vec<_>>()
+    };
+    let owner = || member_name(id, &origin.to_name());
+    let mut zones = targets(&[id, ZONES]);
+    let Some(zone) = zones.pop() else { return Ok(None) };
+    if !zones.is_empty() {
+        return Err(CatalogError::Pointers(owner()));
+    }
+    let mut owners = targets(&[b"coo", id, ZONES]);
+    let coo = owners.pop();
+    if !owners.is_empty() {
+        return Err(CatalogError::Owners(owner()));
+    }
+    let groups = under(&[b"group", id, ZONES], origin);
+    let groups = groups.as_ref().and_then(|owner| data.rrset(owner.view(), Type::TXT));
+    let groups = groups.iter().flat_map(|set| set.iter()).map(|own| text(own.rdata).into());
+    let mut groups: Vec<Box<[u8]>> = groups.collect();
+    groups.sort();
+    Ok(Some(Member { id: id.clone(), zone: Arc::new(zone), groups, coo }))
+}
+
+/// The label of the member that an owner in a catalog says something of.
+fn id_of(owner: NameRef<'_>, origin: NameRef<'_>) -> Option<Arc<[u8]>> {
+    let depth = owner.label_count().checked_sub(origin.label_count())?;
+    let mut labels = owner.labels().skip(depth.checked_sub(2)?.min(1));
+    let (id, zones) = (labels.next()?, labels.next()?);
+    let is_one = matches!(depth, 2 | 3) && zones.eq_ignore_ascii_case(ZONES);
+    is_one.then(|| id.to_ascii_lowercase().into())
+}
+
+/// The name below `origin` with these labels in front; nothing if there is no such name.
+fn under(labels: &[&[u8]], origin: NameRef<'_>) -> Option<Name> {
+    let mut wire = Vec::new();
+    for label in labels {
+        wire.push(u8::try_from(label.len()).ok()?);
+        wire.extend_from_slice(label);
+    }
+    wire.extend_from_slice(origin.as_wire());
+    Name::from_wire(&wire).ok()
 }
 
 /// The name that a PTR record leads to, in lower case.
@@ -192,9 +226,5 @@ fn text(rdata: &[u8]) -> Vec<u8> {
 
 /// `ID.zones.ORIGIN`.
 fn member_name(id: &[u8], origin: &Name) -> Name {
-    let mut wire = vec![id.len() as u8];
-    wire.extend_from_slice(id);
-    wire.extend_from_slice(b"\x05zones");
-    wire.extend_from_slice(origin.as_wire());
-    Name::from_wire(&wire).unwrap_or_else(|_| origin.clone())
+    under(&[id, ZONES], origin.view()).unwrap_or_else(|| origin.clone())
 }

@@ -34,7 +34,7 @@ pub const BOOTSTRAP_MIN: Duration = Duration::from_millis(250);
 pub const BOOTSTRAP_MAX: Duration = Duration::from_secs(10);
 /// The longest time between two attempts to get a zone that is there, but cannot be served.
 pub const USELESS_MAX: Duration = Duration::from_secs(3600);
-/// Queries and transfers of a secondary that may be under way at once.
+/// Queries and transfers of the zones of one server block that may be under way at once.
 pub const REFRESHES_AT_ONCE: usize = 64;
 
 /// Octets of the RDATA of one RRset with their lengths: a longer one is in no message.

@@ -1,5 +1,6 @@
 //! Zones that are transferred from primaries, as their users and their keeper share them.
 
+use crate::catalog::Catalog;
 use crate::counts;
 use crate::data::{Data, Served};
 use crate::image::Written;
@@ -9,9 +10,10 @@ use crate::serial::Serial;
 use crate::table::ZoneTable;
 use crate::tsig::Key;
 use crate::zone::{Sight, Soa, Version, Zone};
+use foldhash::fast::RandomState;
 use nodens_wire::Name;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -47,6 +49,8 @@ pub struct SecondaryZone {
     failure: Mutex<Option<Box<str>>>,
     /// The file that it is kept in and what that has, while nothing writes to it.
     stored: Mutex<Option<(PathBuf, Written)>>,
+    /// Of a catalog: the last version that was one, which stays in force while there is none.
+    catalog: Mutex<Option<Catalog>>,
     /// Of a catalog: the zones that are served for it, with their labels in it.
     members: Mutex<Members>,
     /// Of a catalog: how many of its members are not served.
@@ -62,8 +66,14 @@ pub struct RefusedMembers {
     pub clashing: usize,
 }
 
-/// The zones that are served for a catalog, by name, and the labels that they have in it.
-pub type Members = HashMap<Name, (Box<[u8]>, Arc<SecondaryZone>)>;
+/// The zones that are served for a catalog, by name, and the labels that they have in it. A clone costs as much as a
+/// change of one.
+pub type Members = imbl::GenericHashMap<
+    Arc<Name>,
+    (Arc<[u8]>, Arc<SecondaryZone>),
+    RandomState,
+    imbl::shared_ptr::DefaultSharedPtr,
+>;
 
 impl SecondaryZone {
     /// A zone of which nothing is here yet.
@@ -79,6 +89,7 @@ impl SecondaryZone {
             expires_ns: AtomicU64::new(0),
             failure: Mutex::default(),
             stored: Mutex::default(),
+            catalog: Mutex::default(),
             members: Mutex::default(),
             refused: Mutex::default(),
         }
@@ -159,6 +170,18 @@ impl SecondaryZone {
     /// Nothing writes to this file any more, which has that.
     pub fn set_stored(&self, path: PathBuf, written: Written) {
         *lock(&self.stored) = Some((path, written));
+    }
+
+    /// Of a catalog: the last version that could be read as one. It outlives a reload, versions that are broken and
+    /// the end of the zone.
+    pub fn catalog(&self) -> Option<Catalog> {
+        lock(&self.catalog).clone()
+    }
+
+    /// Of a catalog: this is in force from now on.
+    pub fn set_catalog(&self, catalog: Catalog) {
+        let before = lock(&self.catalog).replace(catalog);
+        drop(before);
     }
 
     /// Of a catalog: the zones that are served for it. They outlive a reload.

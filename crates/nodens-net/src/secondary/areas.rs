@@ -39,7 +39,8 @@ pub(super) struct Kept {
     pub(super) store: Option<Store>,
     /// Whether it could not be stored, which was said.
     pub(super) is_unstored: bool,
-    /// Of a catalog: why its last version was not taken up, if it was not.
+    /// Of a catalog: why the version that is served is not in force, if it is not. It is not stored then, so that a
+    /// restart begins with the last one that was.
     pub(super) not_followed: Option<String>,
 }
 
@@ -81,11 +82,10 @@ impl Keeper {
             }
         }
         // Those that an earlier configuration has transferred.
-        for Configured { zone, .. } in configured {
-            if let Some(data) = zone.data() {
-                self.apply_catalog(&zone, &data);
-            }
+        for Configured { zone, .. } in configured.iter().filter(|own| own.catalog.is_some()) {
+            self.apply_catalog(zone, zone.data().as_ref());
         }
+        self.areas.get(area).into_iter().for_each(Area::drop_strays);
     }
 
     /// Tries to get folders that another process had, and writes what came meanwhile. Gives when to try again.
@@ -98,8 +98,9 @@ impl Keeper {
                     area.zones.values_mut().map(move |kept| (index, kept))
                 });
             let mut later = Vec::new();
-            for (area, Kept { zone, store, .. }) in kept {
-                match store.as_mut().map(|store| store.catch_up(zone)) {
+            for (area, Kept { zone, store, not_followed, .. }) in kept {
+                let keeps = not_followed.is_none();
+                match store.as_mut().map(|store| store.catch_up(zone, keeps)) {
                     Some(Ok(Some(found))) => later.push((area, zone.clone(), found)),
                     Some(Err(error)) => {
                         self.counts.unwritten.add(1);
@@ -137,7 +138,7 @@ impl Keeper {
         self.sink.line(Level::Info, ORIGIN, text);
         self.sweep_later(zone);
         self.announce(zone.origin());
-        self.apply_catalog(zone, &data);
+        self.apply_catalog(zone, Some(&data));
     }
 
     /// What is on its way for a zone is not for what has its name next.

@@ -3,20 +3,24 @@
 use super::ORIGIN;
 use super::areas::Area;
 use super::keeper::Keeper;
-use crate::limits::CLASHES_NAMED;
 use nodens_core::log::{Level, Sink};
 use nodens_wire::Name;
 use nodens_zone::Zone;
-use nodens_zone::catalog::{Catalog, Member};
+use nodens_zone::catalog::{Catalog, CatalogError, Member};
 use nodens_zone::data::Data;
-use nodens_zone::secondary::{Configured, Members, RefusedMembers, SecondaryZone, Terms};
-use std::collections::{HashMap, HashSet};
-use std::fmt::{self, Write};
+use nodens_zone::secondary::{Configured, Members, SecondaryZone, Terms};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+mod refused;
 #[cfg(test)]
 mod tests;
+
+use refused::{New, Refused};
+
+/// Names of zones, those of members of a catalog.
+type Names = BTreeSet<Arc<Name>>;
 
 /// The catalogs of one directive.
 #[derive(Default)]
@@ -24,18 +28,26 @@ pub(super) struct Catalogs {
     /// What each says now.
     now: HashMap<Name, Catalog>,
     /// Which catalog has each member that is served, and its label there.
-    owners: HashMap<Name, (Name, Box<[u8]>)>,
+    owners: HashMap<Arc<Name>, (Name, Arc<[u8]>)>,
+    /// The members of each that are not served.
+    refused: HashMap<Name, Refused>,
 }
 
 /// Zones to be added and zones to be removed.
 #[derive(Default)]
 struct Changes {
     added: Vec<Arc<SecondaryZone>>,
-    removed: Vec<Name>,
+    removed: Names,
+    /// Those of them that another catalog had, by its name.
+    taken: HashMap<Name, Names>,
 }
 
 /// What becomes of a member.
 enum Fate {
+    /// It is no member, or not any more.
+    Ends,
+    /// It lies outside of the zones that are accepted.
+    Outside,
     /// It is served as it is.
     Stays,
     /// Another zone of its name is in its place.
@@ -44,40 +56,33 @@ enum Fate {
     Begins(Option<Arc<SecondaryZone>>),
 }
 
-/// Members in whose places other zones are, the first of them by name.
-#[derive(Default)]
-struct Clashes {
-    names: String,
-    count: usize,
-}
-
-impl Clashes {
-    fn add(&mut self, zone: &Name) {
-        self.count += 1;
-        if self.count <= CLASHES_NAMED {
-            _ = write!(self.names, " {zone}");
-        }
-    }
-}
-
-impl fmt::Display for Clashes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.count.saturating_sub(CLASHES_NAMED) {
-            0 => f.write_str(&self.names),
-            others => write!(f, "{} and {others} others", self.names),
-        }
-    }
-}
-
 impl Keeper {
-    /// A catalog has become this version: its members are served from now on, and others not any more, by
-    /// every directive that has it.
-    pub(super) fn apply_catalog(&mut self, zone: &Arc<SecondaryZone>, data: &Data) {
+    /// A catalog is this version, or none: its members are served from now on, and others not any more, by
+    /// every directive that has it. While there is none, or it is broken, the last one stays in force.
+    pub(super) fn apply_catalog(&mut self, zone: &Arc<SecondaryZone>, data: Option<&Data>) {
+        let read = match data {
+            Some(data) => self.read_catalog(zone, data),
+            None => Some(Ok(Names::new())),
+        };
+        self.follow_read(zone, read);
+    }
+
+    /// Reads another version of a zone, if that is a catalog that is followed, and gives which members have
+    /// changed. It is in force then; otherwise it is noted why it is not.
+    pub(super) fn read_catalog(
+        &mut self,
+        zone: &Arc<SecondaryZone>,
+        data: &Data,
+    ) -> Option<Result<Names, CatalogError>> {
         if !self.areas.iter().any(|area| area.follows(zone).is_some()) {
-            return;
+            return None;
         }
-        let read = Catalog::read(data);
-        let failure = read.as_ref().err();
+        let mut catalog = zone.catalog().unwrap_or_default();
+        let changed = catalog.update(data);
+        if changed.is_ok() {
+            zone.set_catalog(catalog);
+        }
+        let failure = changed.as_ref().err();
         let failure = failure.map(|error| format!("not taken up as a catalog: {error}"));
         let area = self.keeper_of(zone).and_then(|area| self.areas.get_mut(area));
         if let Some(kept) = area.and_then(|area| area.zones.get_mut(zone.origin()))
@@ -87,31 +92,65 @@ impl Keeper {
             // It stays so until there is another version, however often the primary is reached.
             kept.not_followed = failure;
         }
+        Some(changed)
+    }
+
+    /// See [`Keeper::read_catalog`]: follows what it has given.
+    pub(super) fn follow_read(
+        &mut self,
+        zone: &Arc<SecondaryZone>,
+        read: Option<Result<Names, CatalogError>>,
+    ) {
         match read {
-            Ok(catalog) => self.follow(zone, &catalog),
-            Err(error) => {
+            Some(Ok(changed)) => self.follow(zone, changed),
+            Some(Err(error)) => {
                 self.counts.catalogs_broken.add(1);
                 let text = format!("Failed to take up catalog zone {}: {error}", zone.origin());
                 self.sink.line(Level::Error, ORIGIN, text);
+                if self.areas.iter().any(|area| area.begins_with(zone)) {
+                    self.follow(zone, Names::new());
+                }
             }
+            None => {}
         }
     }
 
-    fn follow(&mut self, zone: &Arc<SecondaryZone>, catalog: &Catalog) {
-        let (before, mut now) = (zone.members(), Members::new());
-        let (sink, mut all) = (self.sink.clone(), Vec::new());
+    /// Takes up what is said of these zones by the catalog that is in force. Costs as much as they are many,
+    /// but once for each directive that has the catalog.
+    fn follow(&mut self, zone: &Arc<SecondaryZone>, names: Names) {
+        // Once for each, so that two catalogs that give a zone to each other come to an end.
+        for (other, names) in self.take_up(zone, names) {
+            self.take_up(&other, names);
+        }
+    }
+
+    /// See [`Keeper::follow`]; gives other catalogs and zones that may be theirs now.
+    fn take_up(
+        &mut self,
+        zone: &Arc<SecondaryZone>,
+        mut names: Names,
+    ) -> Vec<(Arc<SecondaryZone>, Names)> {
+        let Some(catalog) = zone.catalog() else { return Vec::new() };
+        let (sink, before, mut all) = (self.sink.clone(), zone.members(), Vec::new());
+        if self.areas.iter().any(|area| area.begins_with(zone)) {
+            names.extend(catalog.members().map(|member| member.zone.clone()));
+            names.extend(before.keys().cloned());
+        }
+        let mut now = before.clone();
+        names.iter().for_each(|name| _ = now.remove(name));
         for (index, area) in self.areas.iter_mut().enumerate() {
             let Some(configured) = area.follows(zone).cloned() else { continue };
-            let changes = area.change_members(&configured, catalog, &before, &mut now, &sink);
+            area.catalogs.now.insert(zone.origin().clone(), catalog.clone());
+            let said = (&catalog, &names);
+            let changes = area.change_members(&configured, said, &before, &mut now, &sink);
             let text = format!(
                 "Parsed catalog zone {} with {} member zones: {} added, {} removed",
                 zone.origin(),
-                catalog.members.len(),
+                catalog.len(),
                 changes.added.len(),
                 changes.removed.len()
             );
             sink.line(Level::Info, ORIGIN, text);
-            area.catalogs.now.insert(zone.origin().clone(), catalog.clone());
             area.serve(&changes);
             all.push((index, configured, changes));
         }
@@ -122,18 +161,38 @@ impl Keeper {
             for name in &changes.removed {
                 self.forget(index, name);
             }
+            let area = self.areas.get(index).into_iter();
+            others.extend(area.flat_map(|area| area.concerned(zone, (&catalog, &names), &changes)));
+            changes.taken.iter().for_each(|(owner, names)| self.lose(index, owner, names));
             for zone in changes.added {
                 let groups = catalog.member(zone.origin()).map(|member| &*member.groups);
                 let terms = configured.terms(groups.unwrap_or_default());
                 self.begin(index, zone, terms.store);
             }
-            let area = self.areas.get(index);
-            others
-                .extend(area.into_iter().flat_map(|area| area.listed_elsewhere(&changes.removed)));
         }
-        for (zone, catalog) in others {
-            self.follow(&zone, &catalog);
+        others
+    }
+
+    /// Another catalog has taken these members over.
+    fn lose(&mut self, index: usize, catalog: &Name, names: &Names) {
+        let Some(area) = self.areas.get_mut(index) else { return };
+        let mut configured = area.service.configured.iter();
+        let Some(own) = configured.find(|own| own.zone.origin() == catalog) else { return };
+        let (zone, mut members) = (own.zone.clone(), own.zone.members());
+        let refused = area.catalogs.refused.entry(catalog.clone()).or_default();
+        names.iter().for_each(|name| refused.add_clashing(name, None));
+        zone.set_refused(refused.counts());
+        // Another directive may have it of this one still.
+        for name in names {
+            let has = |area: &Area| {
+                let owner = area.catalogs.owners.get(name).map(|(owner, _)| owner);
+                owner == Some(catalog) && area.follows(&zone).is_some()
+            };
+            if !self.areas.iter().any(has) {
+                members.remove(name);
+            }
         }
+        zone.set_members(members);
     }
 
     /// Keeps a member, in the place of one of its name that begins anew or comes from elsewhere.
@@ -155,22 +214,41 @@ impl Area {
         configured.find(|own| own.catalog.is_some() && Arc::ptr_eq(&own.zone, zone))
     }
 
-    /// The catalogs that have one of these zones, which nobody has any more.
-    fn listed_elsewhere(&self, names: &[Name]) -> Vec<(Arc<SecondaryZone>, Catalog)> {
-        let has_one = |catalog: &Catalog| names.iter().any(|name| catalog.member(name).is_some());
-        let configured = self.service.configured.iter();
-        let listed = configured.filter_map(|own| {
-            let catalog = self.catalogs.now.get(own.zone.origin())?;
-            has_one(catalog).then(|| (own.zone.clone(), catalog.clone()))
+    /// Whether it is a catalog there that was not looked at yet.
+    fn begins_with(&self, zone: &Arc<SecondaryZone>) -> bool {
+        self.follows(zone).is_some() && !self.catalogs.now.contains_key(zone.origin())
+    }
+
+    /// Other catalogs that list zones which `zone` had or gives away.
+    fn concerned(
+        &self,
+        zone: &Arc<SecondaryZone>,
+        (catalog, names): (&Catalog, &Names),
+        changes: &Changes,
+    ) -> Vec<(Arc<SecondaryZone>, Names)> {
+        let others = self.service.configured.iter().filter(|own| !Arc::ptr_eq(&own.zone, zone));
+        let concerned = others.filter_map(|other| {
+            let origin = other.zone.origin();
+            let lists = self.catalogs.now.get(origin)?;
+            let coo = |name: &Name| catalog.member(name).and_then(|member| member.coo.as_ref());
+            let given = names.iter().filter(|name| coo(name) == Some(origin));
+            let free = given.chain(&changes.removed).filter(|name| lists.member(name).is_some());
+            let names: Names = free.cloned().collect();
+            (!names.is_empty()).then(|| (other.zone.clone(), names))
         });
-        listed.collect()
+        concerned.collect()
     }
 
     /// Answers for zones, and for others not any more.
     fn serve(&self, changes: &Changes) {
         for table in [&self.service.zones, &self.service.handed_on] {
+            let here = table.load();
+            let is_member = |name: &Name| {
+                here.get(name.view()).is_some_and(|zone| zone.as_secondary().is_some())
+            };
             table.update(|update| {
-                for name in &changes.removed {
+                // Another directive may have come to have the name.
+                for name in changes.removed.iter().filter(|name| is_member(name)) {
                     update.remove(name.view());
                 }
                 for zone in &changes.added {
@@ -180,79 +258,90 @@ impl Area {
         }
     }
 
-    /// What `catalog` changes; the members that are served are put into `now`, where those of other
-    /// directives are already.
+    /// Answers no more for zones that are neither named by the configuration nor members: a configuration that is
+    /// made while a member goes has it from the one before.
+    pub(super) fn drop_strays(&self) {
+        let configured = self.service.configured.iter().map(|own| own.zone.origin());
+        let configured: HashSet<_> = configured.collect();
+        let is_stray =
+            |name: &Name| !self.catalogs.owners.contains_key(name) && !configured.contains(name);
+        let zones = self.service.zones.load();
+        let names = zones.iter().map(|(name, _)| name.to_name());
+        let removed: Names = names.filter(is_stray).map(Arc::new).collect();
+        if !removed.is_empty() {
+            self.serve(&Changes { removed, ..Changes::default() });
+        }
+    }
+
+    /// What `catalog` changes for zones of these names; the members that are served are put into `now`, where
+    /// those of other directives are already.
     fn change_members(
         &mut self,
         configured: &Configured,
-        catalog: &Catalog,
+        (catalog, names): (&Catalog, &Names),
         before: &Members,
         now: &mut Members,
         sink: &Sink,
     ) -> Changes {
         let origin = configured.zone.origin();
-        let (mut changes, mut own) = (Changes::default(), HashSet::new());
-        let (mut refused, mut clashes) = (RefusedMembers::default(), Clashes::default());
-        for member in &catalog.members {
-            if !configured.accepts(member.zone.view()) {
-                refused.outside += 1;
-                continue;
-            }
-            let shared = now.get(&member.zone).map(|(_, zone)| zone.clone());
-            let terms = configured.terms(&member.groups);
-            let zone = match self.fate(origin, member, before, terms) {
-                Fate::Clashes => {
-                    refused.clashing += 1;
-                    clashes.add(&member.zone);
-                    continue;
+        let (mut changes, mut new) = (Changes::default(), New::default());
+        let mut refused = self.catalogs.refused.remove(origin).unwrap_or_default();
+        for name in names {
+            let new = (!refused.forget(name)).then_some(&mut new);
+            let member = catalog.member(name);
+            let zone = match self.fate(configured, member, before) {
+                Fate::Ends => None,
+                Fate::Outside => {
+                    refused.add_outside(name, new);
+                    None
                 }
-                Fate::Stays => before.get(&member.zone).map(|(_, zone)| zone.clone()),
-                Fate::Begins(known) => {
+                Fate::Clashes => {
+                    refused.add_clashing(name, new);
+                    None
+                }
+                Fate::Stays => before.get(name).map(|(_, zone)| zone.clone()),
+                Fate::Begins(known) => member.map(|member| {
+                    let terms = configured.terms(&member.groups);
+                    let shared = now.get(name).map(|(_, zone)| zone.clone());
                     let zone = shared.unwrap_or_else(|| beginning(terms, member, known));
                     changes.added.push(zone.clone());
-                    Some(zone)
-                }
+                    zone
+                }),
             };
-            if let Some(zone) = &zone {
-                zone.set_key(terms.key.cloned());
+            let owner = self.catalogs.owners.get(name).map(|(owner, _)| owner);
+            let Some((zone, member)) = zone.zip(member) else {
+                if owner == Some(origin) && before.contains_key(name) {
+                    self.catalogs.owners.remove(name);
+                    changes.removed.insert(name.clone());
+                }
+                continue;
+            };
+            if let Some(other) = owner.filter(|owner| *owner != origin) {
+                changes.taken.entry(other.clone()).or_default().insert(name.clone());
             }
-            let owner = (origin.clone(), member.id.clone());
-            self.catalogs.owners.insert(member.zone.clone(), owner);
-            own.insert(&member.zone);
-            now.extend(zone.map(|zone| (member.zone.clone(), (member.id.clone(), zone))));
+            zone.set_key(configured.terms(&member.groups).key.cloned());
+            self.catalogs.owners.insert(name.clone(), (origin.clone(), member.id.clone()));
+            now.insert(name.clone(), (member.id.clone(), zone));
         }
-        for name in before.keys().filter(|name| !own.contains(name)) {
-            let owner = self.catalogs.owners.get(name);
-            if owner.is_some_and(|(owner, _)| owner == origin) {
-                self.catalogs.owners.remove(name);
-                changes.removed.push(name.clone());
-            }
-        }
-        configured.zone.set_refused(refused);
-        let outside = refused.outside;
-        if outside > 0 {
-            let text = format!(
-                "Skipped {outside} member zones from catalog {origin}: outside configured member zones"
-            );
-            sink.line(Level::Warning, ORIGIN, text);
-        }
-        if clashes.count > 0 {
-            let text =
-                format!("Skipping member zones of catalog {origin}, which exist already:{clashes}");
-            sink.line(Level::Warning, ORIGIN, text);
-        }
+        configured.zone.set_refused(refused.counts());
+        self.catalogs.refused.insert(origin.clone(), refused);
+        new.say(origin, sink);
         changes
     }
 
     /// See RFC 9432, sections 5.2 to 5.4.
-    fn fate(&self, origin: &Name, member: &Member, before: &Members, terms: Terms<'_>) -> Fate {
+    fn fate(&self, configured: &Configured, member: Option<&Member>, before: &Members) -> Fate {
+        #[cfg(test)]
+        tests::LOOKS.set(tests::LOOKS.get() + 1);
+        let Some(member) = member else { return Fate::Ends };
+        if !configured.accepts(member.zone.view()) {
+            return Fate::Outside;
+        }
+        let (origin, terms) = (configured.zone.origin(), configured.terms(&member.groups));
         let Some((owner, id)) = self.catalogs.owners.get(&member.zone) else {
             // An earlier configuration has it, or it is new.
             let known = before.get(&member.zone).filter(|(id, _)| *id == member.id);
-            // A zone of the configuration may be kept for another directive.
-            let is_configured =
-                self.service.configured.iter().any(|own| *own.zone.origin() == member.zone);
-            return match is_configured || self.zones.contains_key(&member.zone) {
+            return match self.has_other(origin, &member.zone) {
                 true => Fate::Clashes,
                 false => Fate::Begins(known.map(|(_, zone)| zone.clone())),
             };
@@ -271,11 +360,31 @@ impl Area {
         match source {
             Some(source) if source.coo.as_ref() == Some(origin) => {
                 let is_same = *id == source.id && source.id == member.id;
-                let known = self.zones.get(&member.zone).filter(|_| is_same);
+                let known = self.zones.get(&*member.zone).filter(|_| is_same);
                 Fate::Begins(known.map(|kept| kept.zone.clone()))
             }
             _ => Fate::Clashes,
         }
+    }
+
+    /// Whether a zone of this name is not the catalog's to have, which no catalog was found to have.
+    fn has_other(&self, origin: &Name, name: &Name) -> bool {
+        // A zone of the configuration may be kept for another directive.
+        let is_configured = self.service.configured.iter().any(|own| own.zone.origin() == name);
+        let handed_on = self.service.handed_on.load();
+        let is_other = |zone: &Arc<dyn Zone>| zone.as_secondary().is_none();
+        let is_others = handed_on.get(name.view()).is_some_and(is_other);
+        // Another catalog has it from an earlier configuration, and was not looked at yet.
+        let holds = |own: &Configured| {
+            own.zone.origin() != origin
+                && own.accepts(name.view())
+                && own.zone.members().contains_key(name)
+                && own.zone.catalog().is_some_and(|catalog| catalog.member(name).is_some())
+        };
+        is_configured
+            || is_others
+            || self.zones.contains_key(name)
+            || self.service.configured.iter().any(holds)
     }
 }
 
@@ -288,6 +397,6 @@ fn beginning(
     match known {
         Some(known) if known.primaries() == primaries => known,
         Some(known) => Arc::new(known.moved(primaries.to_vec())),
-        None => Arc::new(SecondaryZone::new(member.zone.clone(), primaries.to_vec())),
+        None => Arc::new(SecondaryZone::new(Name::clone(&member.zone), primaries.to_vec())),
     }
 }

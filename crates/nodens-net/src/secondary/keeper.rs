@@ -274,8 +274,12 @@ impl Keeper {
         if let Some(kept) = self.kept(order)
             && let (Some(store), Some(data)) = (kept.store.as_mut(), kept.zone.data())
         {
-            let stored = store.touch(&data);
-            self.note_stored(order, stored);
+            if kept.not_followed.is_some() {
+                store.renew();
+            } else {
+                let stored = store.touch(&data);
+                self.note_stored(order, stored);
+            }
         }
         self.ended(order, End::Has(serial));
     }
@@ -296,8 +300,11 @@ impl Keeper {
         let Some(kept) = self.kept(order) else { return };
         let before = kept.zone.soa();
         kept.zone.replace(data, &steps);
-        let stored = kept.store.as_mut().map(|store| store.save(&version, &steps));
         let zone = kept.zone.clone();
+        let read = self.read_catalog(&zone, &version);
+        let Some(kept) = self.kept(order) else { return };
+        let store = kept.store.as_mut().filter(|_| kept.not_followed.is_none());
+        let stored = store.map(|store| store.save(&version, &steps));
         stored.into_iter().for_each(|stored| self.note_stored(order, stored));
         self.sweep_later(&zone);
         self.announce(&order.zone);
@@ -323,7 +330,7 @@ impl Keeper {
         }
         self.recovered(order, soa.serial());
         self.ended(order, End::Transferred(soa.serial(), soa.timers()));
-        self.apply_catalog(&zone, &version);
+        self.follow_read(&zone, read);
     }
 
     /// A primary was reached.

@@ -210,22 +210,34 @@ impl Store {
         if !self.is_ours() {
             return Ok(());
         }
-        if self.written.is_some_and(|written| written.serial == data.soa().serial())
-            && let Ok(file) = OpenOptions::new().append(true).open(&self.path)
-        {
-            // Where it fails, the zone expires earlier after a restart.
-            _ = file.set_modified(SystemTime::now());
-            return Ok(());
+        let is_written = self.written.is_some_and(|written| written.serial == data.soa().serial());
+        if is_written && self.set_time() { Ok(()) } else { self.save(data, &[]) }
+    }
+
+    /// A primary was reached now, and what is served is not to be kept: the file is as good as it was.
+    pub(super) fn renew(&mut self) {
+        if self.is_ours() {
+            self.set_time();
         }
-        self.save(data, &[])
+    }
+
+    /// Notes that a primary was reached; false if there is no file.
+    fn set_time(&self) -> bool {
+        let file = OpenOptions::new().append(true).open(&self.path);
+        // Where it fails, the zone expires earlier after a restart.
+        file.map(|file| _ = file.set_modified(SystemTime::now())).is_ok()
     }
 
     /// The folder has become ours. What another process has written since it was read is given if it is later than what
-    /// `zone` serves; otherwise that is kept, if it is not what the file has.
+    /// `zone` serves; otherwise that is kept, if it is to be and is not what the file has.
     ///
     /// # Errors
     /// As [`Store::save`].
-    pub(super) fn catch_up(&mut self, zone: &SecondaryZone) -> io::Result<Option<Found>> {
+    pub(super) fn catch_up(
+        &mut self,
+        zone: &SecondaryZone,
+        keeps: bool,
+    ) -> io::Result<Option<Found>> {
         if !self.is_ours() {
             return Ok(None);
         }
@@ -240,7 +252,7 @@ impl Store {
         let theirs = found.as_ref().map(|found| found.data().soa().serial());
         match data {
             _ if theirs > serial => Ok(found),
-            Some(data) if theirs != serial => self.save(&data, &[]).map(|()| None),
+            Some(data) if keeps && theirs != serial => self.save(&data, &[]).map(|()| None),
             _ => Ok(None),
         }
     }

@@ -124,8 +124,12 @@ fn run_as(
 ) -> Running {
     let zone =
         Arc::new(SecondaryZone::new(zone(), primaries.iter().copied().map(Into::into).collect()));
-    let configured =
-        vec![Configured { zone: zone.clone(), catalog: None, key, store, groups: Vec::new() }];
+    run_of(Configured { zone, catalog: None, key, store, groups: Vec::new() })
+}
+
+fn run_of(configured: Configured) -> Running {
+    let zone = configured.zone.clone();
+    let configured = vec![configured];
     let service = SecondaryService { configured, ..SecondaryService::default() };
     let shown = zone.clone() as Arc<dyn Zone>;
     service.zones.update(|update| update.replace(zone.origin().view(), shown));
@@ -481,4 +485,61 @@ fn a_version_that_had_readers_is_freed_soon_after_the_last_of_them() {
         assert!(since.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// A version of a catalog with one member, or of a zone that is none.
+fn catalog(serial: u32, version: &[u8]) -> Vec<Record> {
+    let below = |owner: &str, rtype, rdata: &[u8]| {
+        let (owner, rdata) = (name(&format!("{owner}example.org.")), rdata.to_vec());
+        Record { owner, rtype, class: Class::IN, ttl: 60, rdata }
+    };
+    let invalid = name("invalid.");
+    let mut records = whole(serial, &[]);
+    let own = [
+        below("", Type::NS, invalid.as_wire()),
+        below("version.", Type::TXT, version),
+        below("1.zones.", Type::PTR, name("member.test.").as_wire()),
+    ];
+    records.splice(1..1, own);
+    records
+}
+
+#[test]
+fn a_version_that_is_no_catalog_is_not_stored() {
+    let (address, _asked) = primary(|count, qtype| match (count, qtype) {
+        (1, _) => Reaction::Records(catalog(7, b"\x012")),
+        (_, Type::SOA) => Reaction::Records(vec![soa(8, 3600)]),
+        (_, Type::IXFR) => Reaction::Records(catalog(8, b"\x019")),
+        _ => Reaction::Refuse(Rcode::REFUSED),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let run = |primary: SocketAddr| {
+        let zone = Arc::new(SecondaryZone::new(zone(), vec![primary.into()]));
+        let (store, groups) = (Some(folder.path().to_owned()), Vec::new());
+        run_of(Configured { zone, catalog: Some(Vec::new()), key: None, store, groups })
+    };
+    let has_member =
+        |running: &Running| running.service.zones.load().get(name("member.test.").view()).is_some();
+    let first = run(address);
+    first.until_said("with 1 member zones: 1 added");
+    first.service.notices.note(zone(), 0, None);
+    first.until_said("Failed to take up catalog zone example.org.: catalog zone example.org. has");
+    assert_eq!(first.zone.soa().map(|soa| soa.serial()), Some(Serial(8)));
+    // It has the same version.
+    let reached = first.zone.reached_ns();
+    first.service.notices.note(zone(), 0, None);
+    let since = Instant::now();
+    while first.zone.reached_ns() == reached {
+        assert!(since.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let failure = first.zone.failure().unwrap_or_default();
+    assert!(failure.contains("not taken up as a catalog"), "{failure}");
+    assert!(has_member(&first));
+    drop(first);
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let second = run(gone);
+    second.until(Some(7));
+    second.until_said("with 1 member zones: 1 added");
+    assert!(has_member(&second));
 }

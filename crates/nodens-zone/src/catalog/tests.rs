@@ -1,7 +1,12 @@
 use super::*;
-use crate::data::Edit;
+use crate::data::{Difference, Edit};
 use crate::zone::Soa;
 use nodens_wire::{Class, Record};
+
+thread_local! {
+    /// Members that were read out of versions.
+    pub(super) static READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
@@ -38,7 +43,10 @@ const VERSION_2: (&str, Type, &str) = ("version", Type::TXT, "2");
 
 fn read(records: &[(&str, Type, &str)]) -> Result<Vec<Member>, String> {
     let catalog = Catalog::read(&data(&[&[NS, VERSION_2], records].concat()));
-    catalog.map(|catalog| catalog.members).map_err(|error| error.to_string())
+    let mut members: Vec<_> =
+        catalog.map_err(|error| error.to_string())?.members().cloned().collect();
+    members.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(members)
 }
 
 #[test]
@@ -56,7 +64,7 @@ fn members_have_groups_and_owners_to_be() {
     ]);
     let member = |id: &[u8], zone: &str, groups: &[&[u8]], coo: Option<&str>| Member {
         id: id.into(),
-        zone: name(zone),
+        zone: Arc::new(name(zone)),
         groups: groups.iter().map(|group| (*group).into()).collect(),
         coo: coo.map(name),
     };
@@ -97,4 +105,78 @@ fn what_is_no_catalog_is_refused() {
         ("coo.a.zones", Type::PTR, "c."),
     ];
     assert!(read(&owners).unwrap_err().contains("more than one coo"));
+}
+
+/// The version with these changes of it: whether a record is there, below which label, of what type.
+fn changed(data: &Data, records: &[(bool, &str, Type, &str)]) -> Data {
+    let mut edit = data.edit();
+    for (is_added, owner, rtype, target) in records {
+        let owner = name(&format!("{owner}.")).join(data.origin()).unwrap();
+        let rdata = name(target).as_wire().to_vec();
+        let record = Record { owner, rtype: *rtype, class: Class::IN, ttl: 0, rdata };
+        match is_added {
+            true => assert!(edit.add((&record).into()).unwrap()),
+            false => assert!(edit.remove((&record).into())),
+        }
+    }
+    edit.finish().unwrap()
+}
+
+#[test]
+fn another_version_is_taken_up_by_what_changed() {
+    let mut records = vec![NS, VERSION_2];
+    let many: Vec<_> = (0..500).map(|n| (format!("m{n}.zones"), format!("z{n}."))).collect();
+    records.extend(many.iter().map(|(owner, zone)| (owner.as_str(), Type::PTR, zone.as_str())));
+    let first = data(&records);
+    let mut catalog = Catalog::read(&first).unwrap();
+    assert_eq!(catalog.len(), 500);
+    let ptr = |is_added, owner, target| (is_added, owner, Type::PTR, target);
+    let mut now = first.clone();
+    let mut step = |catalog: &mut Catalog, changes: &[(bool, &str, Type, &str)]| {
+        let next = changed(&now, changes);
+        READ.set(0);
+        let updated = catalog
+            .update(&next)
+            .map(|names| names.iter().map(|name| name.to_string()).collect::<Vec<_>>().join(" "));
+        let count = READ.get();
+        // From the last good version on.
+        if updated.is_ok() {
+            now = next;
+            let whole = Catalog::read(&data_like(&now)).unwrap();
+            assert_eq!(whole.by_zone, catalog.by_zone);
+        }
+        (updated.map_err(|error| error.to_string()), count)
+    };
+    let ok = |text: &str| Ok(text.to_owned());
+    assert_eq!(step(&mut catalog, &[]), (ok(""), 0));
+    let new = ptr(true, "new.zones", "new.");
+    assert_eq!(step(&mut catalog, &[new]), (ok("new."), 1));
+    let moved = [ptr(false, "m7.zones", "z7."), ptr(true, "other.zones", "z7.")];
+    assert_eq!(step(&mut catalog, &moved), (ok("z7."), 2));
+    let swapped = [
+        ptr(false, "m1.zones", "z1."),
+        ptr(false, "m2.zones", "z2."),
+        ptr(true, "m1.zones", "z2."),
+        ptr(true, "M2.zones", "Z1."),
+    ];
+    assert_eq!(step(&mut catalog, &swapped), (ok("z1. z2."), 2));
+    assert_eq!(step(&mut catalog, &[ptr(true, "coo.m3.zones", "far.")]), (ok("z3."), 1));
+    assert_eq!(step(&mut catalog, &[ptr(true, "other.m3.zones", "far.")]), (ok(""), 1));
+    let twice = step(&mut catalog, &[ptr(true, "again.zones", "z400.")]).0.unwrap_err();
+    assert!(twice.contains("member zone z400. is listed twice"), "{twice}");
+    let two = step(&mut catalog, &[ptr(true, "m9.zones", "more.")]).0.unwrap_err();
+    assert!(two.contains("exactly one PTR record"), "{two}");
+    assert_eq!((catalog.len(), catalog.member(&name("more."))), (501, None));
+    assert_eq!(step(&mut catalog, &[ptr(false, "m9.zones", "z9.")]), (ok("z9."), 1));
+}
+
+/// The same records, none of them shared.
+fn data_like(data: &Data) -> Data {
+    let mut edit = Edit::new(data.origin(), Class::IN);
+    edit.add(data.soa().record().into()).unwrap();
+    let empty = edit.clone().finish().unwrap();
+    for record in &Difference::between(&empty, data).added {
+        edit.add(record.into()).unwrap();
+    }
+    edit.finish().unwrap()
 }

@@ -2,10 +2,10 @@
 //! section 2) and of a journal.
 
 use super::node::Node;
-use super::trie::changes;
+use super::trie::{Trie, changes};
 use super::{Data, Refused, Rrset};
 use crate::zone::{RecordRef, Soa};
-use nodens_wire::{Class, Record, Type};
+use nodens_wire::{Class, NameRef, Record, Type};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -114,6 +114,19 @@ impl Difference {
 }
 
 impl Data {
+    /// Calls `each` with the names whose records are not those of the version before, in canonical order; with
+    /// all names, if there is none. Costs as much as there is that the two do not share.
+    pub fn changed_names(&self, before: Option<&Self>, mut each: impl FnMut(NameRef<'_>)) {
+        let nothing = Trie::default();
+        let old = before.map_or(&nothing, |data| &data.names);
+        changes([old, &self.names], self.origin(), |before, after| {
+            let is_like = before.zip(after).is_some_and(|(before, after)| before.is_like(after));
+            if let Some(node) = after.or(before).filter(|_| !is_like) {
+                each(node.owner());
+            }
+        });
+    }
+
     /// The version that `difference` leads to from this one.
     ///
     /// # Errors

@@ -104,12 +104,12 @@ fn add(service: &mut SecondaryService, configured: Vec<Configured>) {
     // Members of catalogs that are here already are served from the beginning.
     for configured in &service.configured {
         let members = configured.zone.members();
-        let members = members.values().filter(|(_, zone)| configured.accepts(zone.origin().view()));
         for table in [&service.zones, &service.handed_on] {
             table.update(|update| {
-                members.clone().for_each(|(_, zone)| {
+                let zones = members.values().map(|(_, zone)| zone);
+                for zone in zones.filter(|zone| configured.accepts(zone.origin().view())) {
                     update.add(zone.origin().view(), zone.clone() as Arc<dyn Zone>);
-                });
+                }
             });
         }
     }

@@ -69,7 +69,10 @@ fn keeper_of(zones: &[Arc<SecondaryZone>], folder: &std::path::Path) -> Keeper {
         let (zone, store) = (zone.clone(), Some(folder.to_owned()));
         Configured { zone, catalog: None, key: None, store, groups: Vec::new() }
     };
-    let configured = zones.iter().map(configured).collect();
+    keeper_with(zones.iter().map(configured).collect())
+}
+
+fn keeper_with(configured: Vec<Configured>) -> Keeper {
     let service = SecondaryService { configured, ..SecondaryService::default() };
     let (sender, _log) = sync_channel(1000);
     let waker = Arc::new(Waker::new().unwrap());
@@ -77,8 +80,12 @@ fn keeper_of(zones: &[Arc<SecondaryZone>], folder: &std::path::Path) -> Keeper {
 }
 
 fn version(serial: u32, hosts: &[u8]) -> nodens_zone::data::Data {
+    data_of(&whole(serial, hosts))
+}
+
+fn data_of(records: &[Record]) -> nodens_zone::data::Data {
     let mut edit = Edit::new(zone().view(), Class::IN);
-    whole(serial, hosts).iter().for_each(|record| _ = edit.add(record.into()).unwrap());
+    records.iter().for_each(|record| _ = edit.add(record.into()).unwrap());
     edit.finish().unwrap()
 }
 
@@ -106,6 +113,34 @@ fn what_the_predecessor_has_stored_last_is_served_and_not_replaced_by_less() {
         assert_eq!(stored(folder.path()).map(|(serial, _)| serial), Some(wanted));
         let (_, expires) = keeper.areas[0].schedule.times(zone.origin());
         assert!(expires.is_some());
+    }
+}
+
+#[test]
+fn a_version_that_is_no_catalog_does_not_replace_what_the_predecessor_has_stored() {
+    for (last, wanted) in [(8, 9), (10, 10)] {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = File::create(folder.path().join("lock")).unwrap();
+        lock.try_lock().unwrap();
+        let zone = Arc::new(SecondaryZone::new(zone(), vec!["127.0.0.1:1".parse().unwrap()]));
+        let (catalog, store) = (Some(Vec::new()), Some(folder.path().to_owned()));
+        let configured =
+            Configured { zone: zone.clone(), catalog, key: None, store, groups: Vec::new() };
+        let mut keeper = keeper_with(vec![configured]);
+        let of = |serial, version: &[u8]| data_of(&super::catalog(serial, version));
+        zone.replace(of(9, b"\x019"), &[]);
+        keeper.apply_catalog(&zone, zone.data().as_ref());
+        let is_broken = || zone.failure().is_some_and(|why| why.contains("not taken up"));
+        assert!(is_broken());
+        assert!(keeper.take_folders().is_some());
+        let mut store = Store::new(folder.path(), &zone);
+        store.save(&of(last, b"\x012"), &[]).unwrap();
+        drop(lock);
+        std::thread::sleep(STORE_LOCK_INTERVAL);
+        assert_eq!(keeper.take_folders(), None);
+        assert_eq!(zone.soa().map(|soa| soa.serial().0), Some(wanted));
+        assert_eq!(stored(folder.path()).map(|(serial, _)| serial), Some(last));
+        assert_eq!((is_broken(), zone.members().len()), (last == 8, usize::from(last == 10)));
     }
 }
 

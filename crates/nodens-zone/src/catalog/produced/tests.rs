@@ -50,7 +50,7 @@ impl Scene {
     fn members(&self) -> String {
         let data = self.catalog.served().load_full().unwrap();
         let mut zones: Vec<_> =
-            Catalog::read(&data).unwrap().members.iter().map(|own| own.zone.to_string()).collect();
+            Catalog::read(&data).unwrap().members().map(|own| own.zone.to_string()).collect();
         zones.sort();
         zones.join(" ")
     }
@@ -128,8 +128,9 @@ fn labels_stay_and_another_configuration_goes_on() {
     scene.producer().turn(5, |_, _| {});
     let ids = |scene: &Scene| {
         let data = scene.catalog.served().load_full().unwrap();
-        let members = Catalog::read(&data).unwrap().members;
-        members.into_iter().map(|own| (own.zone, own.id)).collect::<BTreeMap<_, _>>()
+        let catalog = Catalog::read(&data).unwrap();
+        let members = catalog.members().map(|own| (Name::clone(&own.zone), own.id.clone()));
+        members.collect::<BTreeMap<_, _>>()
     };
     let before = ids(&scene);
     assert!(Arc::ptr_eq(&scene.catalog, &scene.known.get(name("CATALOG.").view())));

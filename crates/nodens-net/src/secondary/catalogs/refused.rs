@@ -1,0 +1,91 @@
+//! Members of catalogs that are not served, and what the log says of them.
+
+use super::super::ORIGIN;
+use crate::limits::CLASHES_NAMED;
+use nodens_core::log::{Level, Sink};
+use nodens_wire::Name;
+use nodens_zone::secondary::RefusedMembers;
+use std::collections::HashSet;
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+/// Members of a catalog that are not served, by reason.
+#[derive(Default)]
+pub(super) struct Refused {
+    outside: HashSet<Arc<Name>>,
+    clashing: HashSet<Arc<Name>>,
+}
+
+/// Those that were served, or were none, before.
+#[derive(Default)]
+pub(super) struct New {
+    outside: usize,
+    clashes: Clashes,
+}
+
+impl Refused {
+    /// What becomes of this one is about to be known; gives whether it was one of them.
+    pub(super) fn forget(&mut self, zone: &Arc<Name>) -> bool {
+        self.outside.remove(zone) | self.clashing.remove(zone)
+    }
+
+    /// It lies outside of the zones that are accepted.
+    pub(super) fn add_outside(&mut self, zone: &Arc<Name>, new: Option<&mut New>) {
+        self.outside.insert(zone.clone());
+        new.into_iter().for_each(|new| new.outside += 1);
+    }
+
+    /// Another zone of its name is in its place.
+    pub(super) fn add_clashing(&mut self, zone: &Arc<Name>, new: Option<&mut New>) {
+        self.clashing.insert(zone.clone());
+        new.into_iter().for_each(|new| new.clashes.add(zone));
+    }
+
+    /// How many there are.
+    pub(super) fn counts(&self) -> RefusedMembers {
+        RefusedMembers { outside: self.outside.len(), clashing: self.clashing.len() }
+    }
+}
+
+impl New {
+    /// Says which members of a catalog these are.
+    pub(super) fn say(&self, origin: &Name, sink: &Sink) {
+        let Self { outside, clashes } = self;
+        if *outside > 0 {
+            let text = format!(
+                "Skipped {outside} member zones from catalog {origin}: outside configured member zones"
+            );
+            sink.line(Level::Warning, ORIGIN, text);
+        }
+        if clashes.count > 0 {
+            let text =
+                format!("Skipping member zones of catalog {origin}, which exist already:{clashes}");
+            sink.line(Level::Warning, ORIGIN, text);
+        }
+    }
+}
+
+/// Members in whose places other zones are, the first of them by name.
+#[derive(Default)]
+struct Clashes {
+    names: String,
+    count: usize,
+}
+
+impl Clashes {
+    fn add(&mut self, zone: &Name) {
+        self.count += 1;
+        if self.count <= CLASHES_NAMED {
+            _ = write!(self.names, " {zone}");
+        }
+    }
+}
+
+impl fmt::Display for Clashes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count.saturating_sub(CLASHES_NAMED) {
+            0 => f.write_str(&self.names),
+            others => write!(f, "{} and {others} others", self.names),
+        }
+    }
+}
