@@ -8,7 +8,7 @@ use crate::poll::{Interest, Poll, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind};
 use nodens_core::log::{Level, Sink};
-use nodens_zone::catalog::{CatalogService, Producer};
+use nodens_zone::catalog::{CatalogService, Listed, Producer};
 use nodens_zone::counts::Notified;
 use nodens_zone::notify::{Ended, Outgoing};
 use nodens_zone::{Changes, Notifier, NotifyService, Outcome};
@@ -168,12 +168,20 @@ impl Round {
     /// Brings catalogs up to date; whether some have to wait.
     fn produce(&mut self) -> bool {
         let Self { producer, sink, .. } = self;
-        producer.turn(clock::now().unix_s, |catalog, listed| {
-            let text = format!(
-                "Catalog zone {catalog} lists {} member zones: {} added, {} removed, serial {}",
-                listed.members, listed.added, listed.removed, listed.serial.0
-            );
-            sink.line(Level::Info, ORIGIN, text);
+        producer.turn(clock::now().unix_s, |catalog, listed| match listed {
+            Ok(Listed { serial, members, added, removed }) => {
+                let text = format!(
+                    "Catalog zone {catalog} lists {members} member zones: {added} added, {removed} \
+                     removed, serial {}",
+                    serial.0
+                );
+                sink.line(Level::Info, ORIGIN, text);
+            }
+            Err(delay) => {
+                let text =
+                    format!("Failed to change catalog zone {catalog}, trying again: {delay}");
+                sink.line(Level::Error, ORIGIN, text);
+            }
         })
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 mod produced;
 
-pub use produced::{CatalogService, KnownCatalogs, Listed, Listing, Produced, Producer};
+pub use produced::{CatalogService, Delay, KnownCatalogs, Listed, Listing, Produced, Producer};
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use nodens_wire::{Name, NameRef};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 #[cfg(test)]
@@ -120,9 +121,21 @@ pub struct ZoneTable {
     now: ArcSwap<Zones>,
     /// Those who listen, with the numbers they gave this table. Locked while the table is changed.
     listeners: Mutex<Vec<(Weak<Changes>, u32)>>,
+    is_incomplete: AtomicBool,
 }
 
 impl ZoneTable {
+    /// Whether all zones that should be here can be: false while their source cannot be read, as a folder on a
+    /// disk that is not there.
+    pub fn is_complete(&self) -> bool {
+        !self.is_incomplete.load(Ordering::Acquire)
+    }
+
+    /// From now on they can, or cannot. Tells nobody.
+    pub fn set_complete(&self, is_complete: bool) {
+        self.is_incomplete.store(!is_complete, Ordering::Release);
+    }
+
     /// The zones that there are now. Takes no lock.
     pub fn load(&self) -> arc_swap::Guard<Arc<Zones>> {
         self.now.load()

@@ -2,12 +2,14 @@
 
 use nodens_testkit::alloc::{Counting, held};
 use nodens_wire::{Builder, Class, Flags, Name, NameRef, Record, Section, Type};
-use nodens_zone::RecordRef;
+use nodens_zone::catalog::{Catalog, CatalogService, Delay, KnownCatalogs, Listing, Producer};
 use nodens_zone::data::{Data, Difference, Edit, Refused, Served, room};
 use nodens_zone::dnssec::{Denial, SignZoneError, SignedZone, SigningKey, Validity, sign_zone};
 use nodens_zone::image::{Image, ImageError, Writer, Written};
 use nodens_zone::incoming::{Incoming, IncomingError};
 use nodens_zone::journal::{Packed, Step};
+use nodens_zone::{RecordRef, Zone, ZoneTable};
+use std::sync::Arc;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -144,6 +146,7 @@ fn zones_take_what_they_say_share_what_is_the_same_and_end_where_there_is_no_roo
     drop(_other);
     assert_eq!(room::held(), 0);
     beside(&first, &same);
+    a_catalog_is_changed_as_a_whole();
 }
 
 /// What two zones share counts once, whichever of them goes or changes first.
@@ -224,4 +227,48 @@ fn signing_claims_what_it_takes(denial: Denial) {
     // Before anything is signed.
     room::set_most(2 * unsigned - STEP);
     assert_eq!(sign(denial, &|| panic!("a name was gone through")).err(), Some(refused));
+}
+
+/// Lists every zone.
+#[derive(Debug)]
+struct All;
+
+impl Listing for All {
+    fn lists(&self, _: NameRef<'_>) -> bool {
+        true
+    }
+}
+
+fn a_catalog_is_changed_as_a_whole() {
+    room::set_most(0);
+    let (catalog, zones) =
+        (KnownCatalogs::default().get(name("catalog.").view()), Arc::<ZoneTable>::default());
+    let service =
+        CatalogService { catalog: catalog.clone(), zones: zones.clone(), listing: Arc::new(All) };
+    let mut producer = Producer::new(&[service], || {});
+    let mut turn = |unix_s| {
+        let mut said = Vec::new();
+        let waits = producer.turn(unix_s, |_, listed| said.push(listed.map(|own| own.members)));
+        (said, waits, catalog.soa().map(|soa| soa.serial().0))
+    };
+    let refused = || vec![Err(Delay::Refused(Refused::NoRoom))];
+    let add = |zone: &str| {
+        let served = Arc::new(Served::default());
+        zones.update(|update| update.replace(name(zone).view(), served));
+    };
+    // Neither without a first version, nor with one. It is said once, and tried again.
+    assert_eq!(turn(1), (refused(), true, None));
+    assert_eq!(turn(2), (vec![], true, None));
+    room::set_most(u64::MAX);
+    assert_eq!(turn(3), (vec![Ok(0)], false, Some(3)));
+    room::set_most(0);
+    add("a.example.");
+    add("b.example.");
+    assert_eq!(turn(4), (refused(), true, Some(3)));
+    assert_eq!(turn(5), (vec![], true, Some(3)));
+    add("c.example.");
+    room::set_most(u64::MAX);
+    assert_eq!(turn(6), (vec![Ok(3)], false, Some(6)));
+    let members = Catalog::read(&catalog.served().load_full().unwrap()).unwrap().len();
+    assert_eq!((members, turn(7)), (3, (vec![], false, Some(6))));
 }

@@ -110,11 +110,16 @@ impl FileZone {
         }
     }
 
-    /// Lets the zone be transferred out of `table`, in the place of another of its name.
+    /// Lets the zone be transferred out of `table`, unless that has another of its name.
     pub(crate) fn show(self: &Arc<Self>, table: &Arc<ZoneTable>) {
         self.shown.add(table, self.origin.clone());
         let zone = self.clone() as Arc<dyn Zone>;
         table.update(|update| _ = update.add(self.origin.view(), zone));
+    }
+
+    /// Says that it has other data than before, to those who transfer it.
+    pub(crate) fn announce(&self) {
+        self.shown.announce();
     }
 
     /// Lets it be transferred out of `table` no more.
@@ -214,7 +219,7 @@ impl FileZone {
         let failed = self.failure();
         let line = match self.read(None, known.filter(|_| counts), sink, directive) {
             Ok(()) => {
-                self.shown.announce();
+                self.announce();
                 let serial = self.served.load().as_ref().map_or(0, |data| data.soa().serial().0);
                 (
                     Level::Info,

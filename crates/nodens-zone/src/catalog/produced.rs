@@ -1,7 +1,7 @@
 //! Catalogs that list the zones of this server, for others that follow them.
 
 use super::member_name;
-use crate::data::{Data, Edit, Served};
+use crate::data::{Data, Edit, Incomplete, Refused, Served};
 use crate::journal::{Journal, Packed, Step, Steps};
 use crate::limits::JOURNAL_OCTETS;
 use crate::serial::Serial;
@@ -56,6 +56,21 @@ pub struct Listed {
     pub removed: usize,
 }
 
+/// Why a catalog lists later what it has to list now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Delay {
+    /// A record cannot be added, most likely because there is no room for it.
+    #[error("{0}")]
+    Refused(#[from] Refused),
+    /// The records make no zone.
+    #[error("{0}")]
+    Incomplete(#[from] Incomplete),
+    /// Zones may be missing that have only not been found yet ([`ZoneTable::is_complete`]): there is no first
+    /// version, and none is taken out.
+    #[error("not all of its zones are known")]
+    Unknown,
+}
+
 impl Produced {
     /// A catalog of which there is no version yet.
     fn new(origin: Name) -> Self {
@@ -87,36 +102,36 @@ impl Produced {
 
     /// Adds zones as members, or takes them out; nothing if that makes no difference. The zone has to be
     /// announced afterwards.
-    pub fn change(&self, zones: &BTreeMap<Name, bool>, unix_s: u64) -> Option<Listed> {
+    ///
+    /// # Errors
+    /// [`Delay`]; the catalog is then as it was.
+    pub fn change(
+        &self,
+        zones: &BTreeMap<Name, bool>,
+        unix_s: u64,
+    ) -> Result<Option<Listed>, Delay> {
         let mut state = lock(&self.state);
         let before = self.served.load_full();
+        let differs =
+            |(zone, is_listed): &(&Name, &bool)| state.members.contains(*zone) != **is_listed;
+        let zones: Vec<_> = zones.iter().filter(differs).collect();
+        if before.is_some() && zones.is_empty() {
+            return Ok(None);
+        }
         let mut edit = match &before {
             Some(data) => data.edit(),
-            None => self.first(),
+            None => self.first()?,
         };
         let (mut added, mut removed) = (Packed::default(), Packed::default());
-        for (zone, is_listed) in zones {
+        for (zone, is_listed) in &zones {
             let record = self.member(zone);
-            let (is_member, out) = match is_listed {
-                // One that is refused is not listed: the label has room, and nothing else can be wrong.
-                true if !state.members.contains(zone) => {
-                    (edit.add((&record).into()).is_ok(), &mut added)
-                }
-                false if state.members.contains(zone) => {
-                    edit.remove((&record).into());
-                    (false, &mut removed)
-                }
-                _ => continue,
-            };
-            if is_member {
-                state.members.insert(zone.clone());
+            if **is_listed {
+                edit.add((&record).into())?;
+                added.push((&record).into());
             } else {
-                state.members.remove(zone);
+                edit.remove((&record).into());
+                removed.push((&record).into());
             }
-            out.push((&record).into());
-        }
-        if before.is_some() && added.is_empty() && removed.is_empty() {
-            return None;
         }
         let (added_count, removed_count) = (added.len() as usize, removed.len() as usize);
         let now = Serial(unix_s as u32);
@@ -124,6 +139,13 @@ impl Produced {
         let next = last.map(|last| Serial(last.0.wrapping_add(1)));
         let serial = next.filter(|next| *next > now).unwrap_or(now);
         let data = self.finish(edit, serial)?;
+        // Nothing fails from here on.
+        for (zone, is_listed) in zones {
+            match is_listed {
+                true => state.members.insert(zone.clone()),
+                false => state.members.remove(zone),
+            };
+        }
         if let Some(before) = &before {
             let (from, to) = (before.soa().clone(), data.soa().clone());
             state.journal.push(Arc::new(Step { from, to, removed, added }));
@@ -131,7 +153,7 @@ impl Produced {
         }
         self.served.store(data);
         let members = state.members.len();
-        Some(Listed { serial, members, added: added_count, removed: removed_count })
+        Ok(Some(Listed { serial, members, added: added_count, removed: removed_count }))
     }
 
     /// Whether a zone is a member.
@@ -145,23 +167,23 @@ impl Produced {
     }
 
     /// What every version has (section 4.1 and 4.2.1).
-    fn first(&self) -> Edit {
+    fn first(&self) -> Result<Edit, Delay> {
         let mut edit = Edit::new(self.origin.view(), Class::IN);
         let version = below("version", &self.origin);
         let records = [
             self.record(self.origin.clone(), Type::NS, invalid().as_wire().to_vec()),
             self.record(version, Type::TXT, b"\x012".to_vec()),
         ];
-        records.iter().for_each(|record| _ = edit.add(record.into()));
-        edit
+        records.iter().try_for_each(|record| edit.add(record.into()).map(|_| ()))?;
+        Ok(edit)
     }
 
-    fn finish(&self, mut edit: Edit, serial: Serial) -> Option<Data> {
+    fn finish(&self, mut edit: Edit, serial: Serial) -> Result<Data, Delay> {
         let [refresh, retry, expire, minimum] = TIMES;
         let numbers = [serial.0, refresh, retry, expire, minimum];
         let soa = Soa::with(self.origin.view(), 0, (&invalid(), &invalid()), numbers);
-        edit.add(soa.record().into()).ok()?;
-        edit.finish().ok()
+        edit.add(soa.record().into())?;
+        Ok(edit.finish()?)
     }
 
     fn member(&self, zone: &Name) -> Record {
@@ -254,8 +276,39 @@ pub struct CatalogService {
 pub struct Producer {
     services: Vec<CatalogService>,
     changes: Arc<Changes>,
-    /// Of each, zones that came or went and are not in a version yet.
-    waiting: Vec<BTreeMap<Name, bool>>,
+    /// Of each.
+    waiting: Vec<Waiting>,
+}
+
+/// What is not in a version yet.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Zones that came, and zones that went.
+    zones: BTreeMap<Name, bool>,
+    /// Why they are not in the last version, which was said.
+    delay: Option<Delay>,
+}
+
+impl Waiting {
+    /// Takes up all that may be taken up; the rest stays here.
+    fn take_up(&mut self, service: &CatalogService, unix_s: u64) -> Result<Option<Listed>, Delay> {
+        let CatalogService { catalog, zones, .. } = service;
+        let mut due = std::mem::take(&mut self.zones);
+        if !zones.is_complete() {
+            self.zones =
+                due.iter().filter(|own| !own.1).map(|own| (own.0.clone(), false)).collect();
+            due.retain(|_, is_listed| *is_listed);
+            if due.is_empty() || catalog.soa().is_none() {
+                self.zones.extend(due);
+                return Err(Delay::Unknown);
+            }
+        }
+        let listed = catalog.change(&due, unix_s);
+        if listed.is_err() {
+            self.zones.extend(due);
+        }
+        listed
+    }
 }
 
 impl Producer {
@@ -264,7 +317,8 @@ impl Producer {
         let changes = Arc::new(Changes::new(wake));
         // Members that are not there any more; those that are, the table tells of.
         let gone = services.iter().map(|service| {
-            service.catalog.members().into_iter().map(|zone| (zone, false)).collect()
+            let zones = service.catalog.members().into_iter().map(|zone| (zone, false)).collect();
+            Waiting { zones, delay: None }
         });
         let waiting = gone.collect();
         for (number, service) in (0..).zip(services) {
@@ -273,9 +327,9 @@ impl Producer {
         Self { services: services.to_vec(), changes, waiting }
     }
 
-    /// Takes up what has changed, and calls `say` for each catalog that has another version now. Gives
-    /// whether some has to wait for the next second.
-    pub fn turn(&mut self, unix_s: u64, mut say: impl FnMut(&Name, Listed)) -> bool {
+    /// Takes up what has changed, and calls `say` for each catalog that has another version now, or has none
+    /// because of something that was not said yet. Gives whether some have to be tried again in a second.
+    pub fn turn(&mut self, unix_s: u64, mut say: impl FnMut(&Name, Result<Listed, Delay>)) -> bool {
         for (number, zone) in self.changes.take() {
             let place = number as usize;
             let (Some(service), Some(waiting)) =
@@ -287,24 +341,31 @@ impl Producer {
             let here = table.get(zone.view()).filter(|own| own.as_secondary().is_none());
             let is_listed = here.is_some() && service.listing.lists(zone.view());
             match is_listed == service.catalog.has(&zone) {
-                true => _ = waiting.remove(&zone),
-                false => _ = waiting.insert(zone, is_listed),
+                true => _ = waiting.zones.remove(&zone),
+                false => _ = waiting.zones.insert(zone, is_listed),
             }
         }
         let mut waits = false;
         for (service, waiting) in self.services.iter().zip(&mut self.waiting) {
             let CatalogService { catalog, zones, .. } = service;
-            let is_first = catalog.soa().is_none();
-            if waiting.is_empty() && !is_first {
+            if waiting.zones.is_empty() && catalog.soa().is_some() {
                 continue;
             }
             if !catalog.may_change(unix_s) {
                 waits = true;
                 continue;
             }
-            if let Some(listed) = catalog.change(&std::mem::take(waiting), unix_s) {
-                zones.announce(catalog.origin().view());
-                say(catalog.origin(), listed);
+            let listed = waiting.take_up(service, unix_s);
+            let before = std::mem::replace(&mut waiting.delay, listed.err());
+            waits |= !waiting.zones.is_empty() || waiting.delay.is_some();
+            match listed {
+                Ok(None) => {}
+                Ok(Some(listed)) => {
+                    zones.announce(catalog.origin().view());
+                    say(catalog.origin(), Ok(listed));
+                }
+                Err(delay) if before == Some(delay) => {}
+                Err(delay) => say(catalog.origin(), Err(delay)),
             }
         }
         waits

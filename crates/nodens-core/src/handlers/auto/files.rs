@@ -15,6 +15,8 @@ pub(super) struct Files {
     pub(super) found: BTreeMap<Name, PathBuf>,
     /// Folders that are there but cannot be read.
     failed: Vec<PathBuf>,
+    /// Whether the folder itself could be read.
+    pub(super) is_complete: bool,
     pub(super) warnings: BTreeSet<String>,
 }
 
@@ -49,14 +51,14 @@ impl Files {
     fn look(&mut self, top: PathBuf, settings: &Settings) {
         // The next one is the last.
         let mut left: Vec<(PathBuf, Option<FileType>)> = Vec::new();
-        self.open(top, &mut left);
+        self.is_complete = self.open(top, &mut left);
         while let Some((path, kind)) = left.pop() {
             let is_folder = kind.is_some_and(|kind| kind.is_dir());
             let name = path.file_name().unwrap_or_default();
             if is_folder {
                 // A ConfigMap has its files in one that begins so, and links to them beside it.
                 if !name.as_bytes().starts_with(b"..") {
-                    self.open(path, &mut left);
+                    _ = self.open(path, &mut left);
                 }
                 continue;
             }
@@ -75,8 +77,8 @@ impl Files {
         }
     }
 
-    /// Puts what is in a folder before all that is `left`.
-    fn open(&mut self, folder: PathBuf, left: &mut Vec<(PathBuf, Option<FileType>)>) {
+    /// Puts what is in a folder before all that is `left`; false if it cannot be read.
+    fn open(&mut self, folder: PathBuf, left: &mut Vec<(PathBuf, Option<FileType>)>) -> bool {
         let entries = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         match entries {
             Ok(mut entries) => {
@@ -84,8 +86,12 @@ impl Files {
                 // A link to a folder is a link.
                 let kind = |entry: &DirEntry| entry.file_type().ok();
                 left.extend(entries.iter().rev().map(|entry| (entry.path(), kind(entry))));
+                true
             }
-            Err(error) => self.fail(&folder.clone(), folder, &error),
+            Err(error) => {
+                self.fail(&folder.clone(), folder, &error);
+                false
+            }
         }
     }
 

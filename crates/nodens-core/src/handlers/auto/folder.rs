@@ -9,6 +9,7 @@ use arc_swap::{ArcSwap, Guard};
 use nodens_wire::Name;
 use nodens_zone::{Zone, ZoneTable};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Zones by origin.
@@ -37,12 +38,15 @@ fn is_read(zone: &Arc<FileZone>) -> bool {
 
 #[derive(Debug, Default)]
 struct Rest {
-    /// Files that were no zones, which are read again when they change.
+    /// Zones whose files could not be read, which are read again when they change. They are shown without data:
+    /// that they are zones is known.
     bad: BTreeMap<Name, Arc<FileZone>>,
     /// Zones whose files are gone, until nobody reads them any more: a worker would free them otherwise.
     gone: Vec<Arc<FileZone>>,
     /// Warnings, which are given once.
     said: BTreeSet<String>,
+    /// Whether the folder could not be read.
+    is_unknown: bool,
 }
 
 impl Folder {
@@ -58,7 +62,9 @@ impl Folder {
 
     /// Lets the zones be transferred out of `table`, also those that will come.
     pub(super) fn show(&self, table: &Arc<ZoneTable>) {
-        self.zones().values().for_each(|zone| zone.show(table));
+        let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.zones().values().chain(rest.bad.values()).for_each(|zone| zone.show(table));
+        table.set_complete(!rest.is_unknown);
         self.tables().push(Arc::downgrade(table));
     }
 
@@ -74,13 +80,15 @@ impl Folder {
         let (mut after, mut bad) = (Zones::default(), BTreeMap::new());
         let mut is_changed = false;
         let mut files = Files::below(directory, settings);
-        for zone in before.values() {
-            files.keep(&zone.origin, &zone.path());
-        }
+        before.values().chain(rest.bad.values()).for_each(|own| files.keep(&own.origin, &own.path()));
         for text in files.warnings.difference(&rest.said) {
             sink.line(Level::Warning, NAME, text.clone());
         }
         rest.said = files.warnings;
+        rest.is_unknown = !files.is_complete;
+        if rest.is_unknown {
+            self.set_complete(false);
+        }
         for (origin, path) in files.found {
             let zone = match before.get(origin.view()) {
                 Some(zone) => {
@@ -90,21 +98,19 @@ impl Folder {
                     zone.look(sink, NAME);
                     zone.clone()
                 }
-                None => {
-                    let known = rest.bad.remove(&origin).filter(|zone| *zone.path() == path);
-                    let is_known = known.as_ref().is_some_and(|zone| !zone.has_changed());
-                    let new = || Arc::new(FileZone::new(origin.clone(), path, false));
-                    let zone = known.unwrap_or_else(new);
-                    if is_known || !self.load(&zone, sink) {
+                None => match self.take_up(rest.bad.remove(&origin), (&origin, path), sink) {
+                    Ok(zone) => zone,
+                    Err(zone) => {
                         bad.insert(origin, zone);
                         continue;
                     }
-                    zone
-                }
+                },
             };
             is_changed |= before.get(zone.origin.view()).is_none();
             after.insert(&zone.origin.clone(), zone);
         }
+        // Their files are gone.
+        rest.bad.values().for_each(|zone| self.hide(zone));
         for zone in before.values() {
             if after.get(zone.origin.view()).is_none() {
                 is_changed = true;
@@ -117,27 +123,60 @@ impl Folder {
         if is_changed {
             self.zones.store(Arc::new(after));
         }
+        // Not before all zones are there again.
+        self.set_complete(!rest.is_unknown);
         drop(before);
         rest.gone.retain(is_read);
     }
 
-    /// Reads a file that was not a zone before; says whether it is one.
-    fn load(&self, zone: &Arc<FileZone>, sink: &Sink) -> bool {
-        let path = zone.path();
+    fn set_complete(&self, is_complete: bool) {
+        for table in self.tables().iter().filter_map(Weak::upgrade) {
+            table.set_complete(is_complete);
+        }
+    }
+
+    /// Reads a file that could not be read before, or was not there; without data if it cannot be read now.
+    fn take_up(
+        &self,
+        known: Option<Arc<FileZone>>,
+        (origin, path): (&Name, PathBuf),
+        sink: &Sink,
+    ) -> Result<Arc<FileZone>, Arc<FileZone>> {
+        if let Some(zone) = &known {
+            if *zone.path() != path {
+                zone.set_path(path.clone());
+            }
+            if !zone.has_changed() {
+                return Err(zone.clone());
+            }
+        }
+        let is_new = known.is_none();
+        let new = || Arc::new(FileZone::new(origin.clone(), path.clone(), false));
+        let zone = known.unwrap_or_else(new);
         let shown = path.display();
         let failed = zone.failure();
-        if let Err(error) = zone.load(&self.known, sink, NAME) {
-            let text = format!("Failed: parse zone `{}' from {shown}: {error}", zone.origin);
-            // Where there is no room it is tried again each time, and said to be once.
-            let is_said = matches!(error, LoadError::NoRoom) && failed == Some(error.to_string());
-            sink.line(if is_said { Level::Debug } else { Level::Warning }, NAME, text);
-            return false;
+        let loaded = zone.load(&self.known, sink, NAME);
+        if is_new {
+            let tables: Vec<_> = self.tables().iter().filter_map(Weak::upgrade).collect();
+            tables.iter().for_each(|table| zone.show(table));
+        } else if loaded.is_ok() {
+            zone.announce();
         }
-        for table in self.tables().iter().filter_map(Weak::upgrade) {
-            zone.show(&table);
+        match loaded {
+            Ok(()) => {
+                let text = format!("Inserting zone `{origin}' from: {shown}");
+                sink.line(Level::Info, NAME, text);
+                Ok(zone)
+            }
+            Err(error) => {
+                let text = format!("Failed: parse zone `{origin}' from {shown}: {error}");
+                // Where there is no room it is tried again each time, and said to be once.
+                let is_no_room = matches!(error, LoadError::NoRoom);
+                let is_said = is_no_room && failed == Some(error.to_string());
+                sink.line(if is_said { Level::Debug } else { Level::Warning }, NAME, text);
+                Err(zone)
+            }
         }
-        sink.line(Level::Info, NAME, format!("Inserting zone `{}' from: {shown}", zone.origin));
-        true
     }
 
     fn hide(&self, zone: &Arc<FileZone>) {

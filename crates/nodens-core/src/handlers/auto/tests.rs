@@ -267,3 +267,39 @@ fn what_is_no_use_of_the_directive_is_refused() {
         assert_eq!(refused(body), None, "{body}");
     }
 }
+
+#[test]
+fn zones_that_cannot_be_read_are_known_and_so_is_a_folder_that_cannot() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db.example.org", 1, 1);
+    fs::write(folder.path().join("db.bad.example"), "no zone").unwrap();
+    let mut bench = start(&folder, "", "");
+    let table = bench.worker.config().services.zones[0].clone();
+    let known = || {
+        let mut known: Vec<_> = table.load().iter().map(|(name, _)| name.to_string()).collect();
+        known.sort();
+        (known.join(" "), table.is_complete())
+    };
+    assert_eq!(known(), ("bad.example. example.org.".to_owned(), true));
+    // Queries go where they went before.
+    assert_eq!(bench.ask("www.bad.example. A").flags.rcode(), Rcode::REFUSED);
+    bench.client.transport = Transport::Tcp;
+    assert_eq!(bench.ask("bad.example. AXFR").flags.rcode(), Rcode::SERVFAIL);
+    write(&folder, "db.bad.example", 1, 2);
+    look(&mut bench);
+    assert_eq!(octet(&mut bench, "bad.example"), Some(2));
+    assert!(is_handed_on(&mut bench, "bad.example"));
+    fs::write(folder.path().join("db.worse.example"), "no zone").unwrap();
+    look(&mut bench);
+    assert_eq!(known().0, "bad.example. example.org. worse.example.");
+    fs::remove_file(folder.path().join("db.worse.example")).unwrap();
+    look(&mut bench);
+    assert_eq!(known().0, "bad.example. example.org.");
+    let aside = folder.path().with_extension("aside");
+    fs::rename(folder.path(), &aside).unwrap();
+    look(&mut bench);
+    assert_eq!(known(), (String::new(), false));
+    fs::rename(&aside, folder.path()).unwrap();
+    look(&mut bench);
+    assert_eq!(known(), ("bad.example. example.org.".to_owned(), true));
+}

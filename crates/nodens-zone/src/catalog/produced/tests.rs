@@ -68,7 +68,9 @@ fn zones_are_listed_as_they_come_and_go_with_serials_that_follow_the_time() {
     let mut producer = scene.producer();
     assert!(scene.catalog.soa().is_none() && scene.catalog.version().is_none());
     let mut said = Vec::new();
-    assert!(!producer.turn(1000, |origin, listed| said.push((origin.to_string(), listed))));
+    assert!(
+        !producer.turn(1000, |origin, listed| said.push((origin.to_string(), listed.unwrap())))
+    );
     let listed = Listed { serial: Serial(1000), members: 1, added: 1, removed: 0 };
     assert_eq!(said, [("catalog.".to_owned(), listed)]);
     assert_eq!((scene.members().as_str(), scene.serial()), ("a.example.", Some(1000)));
@@ -151,4 +153,33 @@ fn labels_stay_and_another_configuration_goes_on() {
 fn a_name_without_room_for_members_is_known_before() {
     let long = |octets: usize| name(&"abcdefg.".repeat(octets / 8));
     assert!(Produced::has_room(long(208).view()) && !Produced::has_room(long(224).view()));
+}
+
+#[test]
+fn no_zone_is_taken_out_while_some_may_be_missing() {
+    let scene = Scene::new();
+    scene.table.set_complete(false);
+    scene.add("a.example.");
+    let mut said = Vec::new();
+    let mut producer = scene.producer();
+    assert!(producer.turn(1, |_, listed| said.push(listed)));
+    assert!(producer.turn(2, |_, listed| said.push(listed)));
+    assert_eq!((said.as_slice(), scene.serial()), (&[Err(Delay::Unknown)][..], None));
+    scene.table.set_complete(true);
+    assert!(!producer.turn(3, |_, _| {}));
+    // Another configuration, which does not find it.
+    scene.remove("a.example.");
+    scene.table.set_complete(false);
+    let mut producer = scene.producer();
+    assert!(producer.turn(4, |_, _| {}));
+    assert_eq!((scene.members().as_str(), scene.serial()), ("a.example.", Some(3)));
+    scene.add("b.example.");
+    assert!(producer.turn(5, |_, _| {}));
+    assert_eq!(scene.members(), "a.example. b.example.");
+    scene.add("a.example.");
+    assert!(!producer.turn(6, |_, _| panic!()));
+    scene.remove("b.example.");
+    scene.table.set_complete(true);
+    assert!(!producer.turn(7, |_, _| {}));
+    assert_eq!(scene.members(), "a.example.");
 }
