@@ -7,7 +7,7 @@
 //!
 //! The layers, in the order in which a recording goes through them:
 //!
-//! - [`survey`] reads it once and says what is in it, before the first query is sent;
+//! - [`mod@survey`] reads it once and says what is in it, before the first query is sent;
 //! - `matching` puts messages in the order of their times and responses to their queries, [`select`] leaves clients
 //!   out and gives them local addresses;
 //! - `feed` reads ahead on a thread of its own and gives every query its time;

@@ -25,10 +25,10 @@ fn what_cannot_be_replayed_is_refused_with_the_reason() {
     let cut = cut.file();
     let empty = Pcap::new().file();
     for (file, expected) in [
-        (b"text".to_vec(), "the test is not a packet capture, expected the format pcap or pcapng"),
+        (b"text".to_vec(), "the test is not a capture, expected the format pcap, pcapng or dnstap"),
         (
             empty[..20].to_vec(),
-            "the test is not a packet capture, expected the format pcap or pcapng",
+            "the test is not a capture, expected the format pcap, pcapng or dnstap",
         ),
         (empty, "no query in the recording, expected DNS over UDP or TCP to the server's port"),
         (
