@@ -13,10 +13,9 @@ use crate::slots::{Key, Kind, Slots};
 use nodens_core::log::{Level, Sink};
 use nodens_wire::{Name, Type};
 use nodens_zone::counts::{self, Kind as Asked, Result as Came};
-use nodens_zone::incoming::{Incoming, Received};
+use nodens_zone::incoming::Incoming;
 use nodens_zone::refresh::{Action, End, Token};
 use nodens_zone::secondary::{Primary, SecondaryService, SecondaryZone};
-use nodens_zone::{Serial, Zone};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +23,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// All zones, and the connections to their primaries.
 pub(super) struct Keeper {
@@ -269,84 +267,6 @@ impl Keeper {
         }
     }
 
-    fn up_to_date(&mut self, order: &Order, serial: Serial) {
-        self.recovered(order, serial);
-        if let Some(kept) = self.kept(order)
-            && let (Some(store), Some(data)) = (kept.store.as_mut(), kept.zone.data())
-        {
-            if kept.not_followed.is_some() {
-                store.renew();
-            } else {
-                let stored = store.touch(&data);
-                self.note_stored(order, stored);
-            }
-        }
-        self.ended(order, End::Has(serial));
-    }
-
-    /// A transfer is whole.
-    fn received(&mut self, exchange: &Exchange, received: Received) {
-        let order = &exchange.order;
-        let (data, steps) = match received {
-            Received::UpToDate(serial) => {
-                exchange.count(&self.counts, Came::UpToDate);
-                return self.up_to_date(order, serial);
-            }
-            Received::Whole(data) => (data, Vec::new()),
-            Received::Changed(data, steps) => (data, steps),
-        };
-        exchange.count(&self.counts, Came::Transferred);
-        let (soa, records, version) = (data.soa().clone(), data.records(), data.clone());
-        let Some(kept) = self.kept(order) else { return };
-        let before = kept.zone.soa();
-        kept.zone.replace(data, &steps);
-        let zone = kept.zone.clone();
-        let read = self.read_catalog(&zone, &version);
-        let Some(kept) = self.kept(order) else { return };
-        let store = kept.store.as_mut().filter(|_| kept.not_followed.is_none());
-        let stored = store.map(|store| store.save(&version, &steps));
-        stored.into_iter().for_each(|stored| self.note_stored(order, stored));
-        self.sweep_later(&zone);
-        self.announce(&order.zone);
-        let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
-        let way = if steps.is_empty() { Type::AXFR } else { Type::IXFR };
-        let took = Duration::from_nanos(exchange.took_ns());
-        let from = before.map_or_else(String::new, |soa| format!(" after {}", soa.serial().0));
-        let text = format!(
-            "Transferred: {} from {}: serial {}{from}, {records} records, {way} of {} octets in {} \
-             messages, {} ms",
-            order.zone,
-            order.primary,
-            soa.serial().0,
-            counts.octets,
-            counts.messages,
-            took.as_millis(),
-        );
-        self.sink.line(Level::Info, ORIGIN, text);
-        if counts.outside > 0 {
-            let (zone, primary, outside) = (&order.zone, &order.primary, counts.outside);
-            let text = format!("{outside} records that are not in {zone} ignored from {primary}");
-            self.sink.line(Level::Warning, ORIGIN, text);
-        }
-        self.recovered(order, soa.serial());
-        self.ended(order, End::Transferred(soa.serial(), soa.timers()));
-        self.follow_read(&zone, read);
-    }
-
-    /// A primary was reached.
-    pub(super) fn recovered(&mut self, order: &Order, serial: Serial) {
-        let Some(kept) = self.kept(order) else { return };
-        kept.zone.note_reached(clock::mono_ns());
-        kept.zone.note_failure(kept.not_followed.as_deref());
-        let had_failed = kept.failed.len();
-        kept.failed.retain(|primary| *primary != order.primary.address);
-        if kept.failed.len() < had_failed {
-            let (zone, primary) = (&order.zone, &order.primary);
-            let text = format!("{zone} recovered: {primary} has serial {}", serial.0);
-            self.sink.line(Level::Info, ORIGIN, text);
-        }
-    }
-
     /// An exchange has failed.
     fn failed(&mut self, key: Key, failure: &Failure) {
         let Some(exchange) = self.exchanges.remove(key) else { return };
@@ -396,7 +316,7 @@ impl Keeper {
         self.ended(order, end);
     }
 
-    fn ended(&mut self, order: &Order, end: End) {
+    pub(super) fn ended(&mut self, order: &Order, end: End) {
         let random = (self.random.u64() >> 32) as u32;
         self.areas.iter().for_each(|area| area.service.notices.asked(&order.zone));
         let Some(area) = self.areas.get_mut(order.area) else { return };

@@ -5,6 +5,7 @@
 //! versions that are whole.
 
 mod areas;
+mod arrived;
 mod catalogs;
 mod exchange;
 mod keeper;

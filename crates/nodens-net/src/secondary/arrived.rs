@@ -1,0 +1,94 @@
+//! What primaries have given: a version, or word that there is no other.
+
+use super::ORIGIN;
+use super::exchange::{Exchange, Order};
+use super::keeper::Keeper;
+use crate::clock;
+use nodens_core::log::Level;
+use nodens_wire::Type;
+use nodens_zone::counts::Result as Came;
+use nodens_zone::incoming::{Incoming, Received};
+use nodens_zone::refresh::End;
+use nodens_zone::{Serial, Zone};
+use std::time::Duration;
+
+impl Keeper {
+    /// A primary has what is served.
+    pub(super) fn up_to_date(&mut self, order: &Order, serial: Serial) {
+        self.recovered(order, serial);
+        if let Some(kept) = self.kept(order)
+            && let (Some(store), Some(data)) = (kept.store.as_mut(), kept.zone.data())
+        {
+            if kept.not_followed.is_some() {
+                store.renew();
+            } else {
+                let stored = store.touch(&data);
+                self.note_stored(order, stored);
+            }
+        }
+        self.ended(order, End::Has(serial));
+    }
+
+    /// A transfer is whole.
+    pub(super) fn received(&mut self, exchange: &Exchange, received: Received) {
+        let order = &exchange.order;
+        let (data, steps) = match received {
+            Received::UpToDate(serial) => {
+                exchange.count(&self.counts, Came::UpToDate);
+                return self.up_to_date(order, serial);
+            }
+            Received::Whole(data) => (data, Vec::new()),
+            Received::Changed(data, steps) => (data, steps),
+        };
+        exchange.count(&self.counts, Came::Transferred);
+        let (soa, records, version) = (data.soa().clone(), data.records(), data.clone());
+        let Some(kept) = self.kept(order) else { return };
+        let before = kept.zone.soa();
+        kept.zone.replace(data, &steps);
+        let zone = kept.zone.clone();
+        let read = self.read_catalog(&zone, &version);
+        let Some(kept) = self.kept(order) else { return };
+        let store = kept.store.as_mut().filter(|_| kept.not_followed.is_none());
+        let stored = store.map(|store| store.save(&version, &steps));
+        stored.into_iter().for_each(|stored| self.note_stored(order, stored));
+        self.sweep_later(&zone);
+        self.announce(&order.zone);
+        let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
+        let way = if steps.is_empty() { Type::AXFR } else { Type::IXFR };
+        let took = Duration::from_nanos(exchange.took_ns());
+        let from = before.map_or_else(String::new, |soa| format!(" after {}", soa.serial().0));
+        let text = format!(
+            "Transferred: {} from {}: serial {}{from}, {records} records, {way} of {} octets in {} \
+             messages, {} ms",
+            order.zone,
+            order.primary,
+            soa.serial().0,
+            counts.octets,
+            counts.messages,
+            took.as_millis(),
+        );
+        self.sink.line(Level::Info, ORIGIN, text);
+        if counts.outside > 0 {
+            let (zone, primary, outside) = (&order.zone, &order.primary, counts.outside);
+            let text = format!("{outside} records that are not in {zone} ignored from {primary}");
+            self.sink.line(Level::Warning, ORIGIN, text);
+        }
+        self.recovered(order, soa.serial());
+        self.ended(order, End::Transferred(soa.serial(), soa.timers()));
+        self.follow_read(&zone, read);
+    }
+
+    /// A primary was reached.
+    pub(super) fn recovered(&mut self, order: &Order, serial: Serial) {
+        let Some(kept) = self.kept(order) else { return };
+        kept.zone.note_reached(clock::mono_ns());
+        kept.zone.note_failure(kept.not_followed.as_deref());
+        let had_failed = kept.failed.len();
+        kept.failed.retain(|primary| *primary != order.primary.address);
+        if kept.failed.len() < had_failed {
+            let (zone, primary) = (&order.zone, &order.primary);
+            let text = format!("{zone} recovered: {primary} has serial {}", serial.0);
+            self.sink.line(Level::Info, ORIGIN, text);
+        }
+    }
+}
