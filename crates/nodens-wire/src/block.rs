@@ -46,9 +46,10 @@ impl Block {
         fits.then_some(Self { octets, pointers, start: start as u16, counts })
     }
 
-    /// Octets of memory that it takes.
+    /// Octets of memory that it takes beside itself, with what malloc adds.
     pub fn cost(&self) -> usize {
-        size_of::<Self>() + self.octets.len() + size_of_val(&*self.pointers)
+        let piece = |octets: usize| (octets + size_of::<usize>()).next_multiple_of(16).max(32);
+        piece(self.octets.len()) + piece(size_of_val(&*self.pointers))
     }
 
     pub(crate) fn octets(&self) -> &[u8] {

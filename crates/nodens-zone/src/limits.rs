@@ -100,6 +100,8 @@ pub const INCOMING_EMPTY_MAX: u64 = 16;
 pub const PREPARED_OCTETS_MAX: usize = 8 << 20;
 /// The part of the memory of zones that they are: one in so many, if that is less.
 pub const PREPARED_PART: u64 = 16;
+/// The part of it that one version of a zone may take: one in so many.
+pub const PREPARED_ONE_ZONE: usize = 2;
 /// Octets that have to be left of these before another part is made: more than one has.
 pub const PREPARED_RESERVE: usize = 32 << 10;
 /// Places for such parts in one version of a zone; a power of two.

@@ -5,7 +5,7 @@
 //! in the authority section, or the SOA record if there is no such name or type (RFC 2308), or the
 //! servers of another zone with their addresses; addresses of names that records lead to are added
 //! (RFC 1035 section 3.3, RFC 2782, RFC 9460), and signatures and proofs for those who want them
-//! (RFC 4035 section 3.1). An answer that needs no other lookup allocates nothing.
+//! (RFC 4035 section 3.1). An answer that needs no other lookup allocates nothing but what is kept for later queries.
 
 mod chain;
 pub(crate) mod metrics;

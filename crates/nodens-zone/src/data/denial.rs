@@ -115,7 +115,8 @@ fn next_closer<'n>(name: NameRef<'n>, encloser: NameRef<'_>) -> Option<NameRef<'
 impl Data {
     /// What proves that `found`, which [`Data::lookup`] gave for `qname`, is all there is: that a name
     /// or type does not exist, that a wildcard stands for the name, that a zone below is not signed.
-    /// Nothing in a zone without NSEC and usable NSEC3 records. Allocates nothing.
+    /// Nothing in a zone without NSEC and usable NSEC3 records. Allocates nothing but what is kept for later
+    /// queries.
     pub fn proof(&self, qname: NameRef<'_>, found: &Found<'_>) -> Proof<'_> {
         // An answer of its own name needs none.
         let is_plain = matches!(found, Found::Answer { wildcard: None, .. });

@@ -5,13 +5,22 @@
 
 use super::node::Node;
 use super::{Data, room};
-use crate::limits::{PREPARED_RESERVE, PREPARED_SLOTS_MAX};
+use crate::limits::{PREPARED_ONE_ZONE, PREPARED_RESERVE, PREPARED_SLOTS_MAX};
 use nodens_wire::{Block, NameRef};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Octets of all parts in the process. Threads that make some at the same time may exceed the maximum by
+/// these.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// Octets of a slot, with what malloc adds.
+const SLOT_COST: usize = (size_of::<Slot>() + size_of::<usize>()).next_multiple_of(16);
 
 /// Octets of all parts in the process.
-static HELD: AtomicUsize = AtomicUsize::new(0);
+pub(super) fn held() -> usize {
+    HELD.load(Ordering::Relaxed)
+}
 
 /// What a part consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +48,8 @@ struct Slot {
 enum Value {
     Block(Block),
     Node(Node),
+    /// It cannot be made.
+    Nothing,
 }
 
 impl Value {
@@ -46,7 +57,7 @@ impl Value {
         match self {
             Self::Block(block) => block.cost(),
             // The version has it.
-            Self::Node(_) => 0,
+            Self::Node(_) | Self::Nothing => 0,
         }
     }
 }
@@ -55,6 +66,8 @@ impl Value {
 #[derive(Default)]
 pub(super) struct Prepared {
     slots: OnceLock<Box<[OnceLock<Box<Slot>>]>>,
+    /// Whether a thread makes them, or has.
+    opened: AtomicBool,
     held: AtomicUsize,
 }
 
@@ -74,15 +87,18 @@ impl Drop for Prepared {
 }
 
 impl Prepared {
-    /// Sets memory aside; false if there is none left.
-    fn claim(&self, octets: usize) -> bool {
-        let before = HELD.fetch_add(octets, Ordering::Relaxed);
-        if before.saturating_add(octets) > room::prepared_most() {
-            HELD.fetch_sub(octets, Ordering::Relaxed);
-            return false;
-        }
+    /// Whether so many octets more may be taken. Reads alone, so that threads without hope disturb no others.
+    fn has_room(&self, octets: usize) -> bool {
+        let most = room::prepared_most();
+        let own = self.held.load(Ordering::Relaxed).saturating_add(octets);
+        let all = HELD.load(Ordering::Relaxed).saturating_add(octets);
+        // One zone leaves some for the others.
+        all <= most && own <= most / PREPARED_ONE_ZONE
+    }
+
+    fn claim(&self, octets: usize) {
         self.held.fetch_add(octets, Ordering::Relaxed);
-        true
+        HELD.fetch_add(octets, Ordering::Relaxed);
     }
 
     fn release(&self, octets: usize) {
@@ -100,6 +116,8 @@ impl Prepared {
         [slots.get(at), slots.get(at ^ 1)]
     }
 
+    /// Makes the table, whose length goes by the names of the zone, unless another thread does. Whether it
+    /// is there.
     fn open(&self, names: u64) -> bool {
         if self.slots.get().is_some() {
             return true;
@@ -107,17 +125,15 @@ impl Prepared {
         let wanted = usize::try_from(names.saturating_mul(2)).unwrap_or(usize::MAX);
         let count = wanted.clamp(8, PREPARED_SLOTS_MAX).next_power_of_two();
         let octets = count * size_of::<OnceLock<Box<Slot>>>();
-        if !self.claim(octets) {
+        if !self.has_room(octets) || self.opened.swap(true, Ordering::Relaxed) {
             return false;
         }
-        let slots = (0..count).map(|_| OnceLock::new()).collect();
-        if self.slots.set(slots).is_err() {
-            self.release(octets);
-        }
-        true
+        self.claim(octets);
+        self.slots.set((0..count).map(|_| OnceLock::new()).collect()).is_ok()
     }
 
-    /// The value of a key, which `make` makes if it is not there yet. Nothing if there is no room for it.
+    /// The value of a key, which `make` makes if it is not there yet. Nothing if there is no room for it, or
+    /// if it cannot be made.
     fn value(&self, key: Key, names: u64, make: impl FnOnce() -> Option<Value>) -> Option<&Value> {
         let places = self.places(&key);
         for slot in places.iter().flatten().filter_map(|place| place.get()) {
@@ -127,24 +143,25 @@ impl Prepared {
         }
         let is_free = |place: &&OnceLock<Box<Slot>>| place.get().is_none();
         let is_taken = self.slots.get().is_some() && !places.iter().flatten().any(is_free);
-        let is_short = HELD.load(Ordering::Relaxed) + PREPARED_RESERVE > room::prepared_most();
-        if is_taken || is_short || !self.open(names) {
+        if is_taken || !self.has_room(PREPARED_RESERVE) || !self.open(names) {
             return None;
         }
-        self.keep(Box::new(Slot { key, value: make()? }))
+        self.keep(Box::new(Slot { key, value: make().unwrap_or(Value::Nothing) }))
     }
 
     /// Keeps what was made, unless another thread was first.
     fn keep(&self, slot: Box<Slot>) -> Option<&Value> {
-        let (key, octets) = (slot.key, size_of::<Slot>() + slot.value.cost());
-        if !self.claim(octets) {
-            return None;
-        }
+        let (key, octets) = (slot.key, SLOT_COST + slot.value.cost());
+        self.claim(octets);
         let mut slot = slot;
         for place in self.places(&key).into_iter().flatten() {
             match place.set(slot) {
                 Ok(()) => return place.get().map(|slot| &slot.value),
                 Err(refused) => slot = refused,
+            }
+            if let Some(there) = place.get().filter(|there| there.key == key) {
+                self.release(octets);
+                return Some(&there.value);
             }
         }
         self.release(octets);
@@ -160,7 +177,7 @@ impl Prepared {
         let key = (encloser.as_wire().as_ptr() as usize, Part::Wildcard, true);
         match self.value(key, names, || find().map(Value::Node))? {
             Value::Node(node) => Some(node),
-            Value::Block(_) => None,
+            Value::Block(_) | Value::Nothing => None,
         }
     }
 }
@@ -168,7 +185,7 @@ impl Prepared {
 impl Data {
     /// The part of a response that belongs to `owner`, a name that [`Data::lookup`] gave, with
     /// signatures and proofs or without; `make` writes it if it is not there yet. Nothing if there is no
-    /// room for it. Takes no lock.
+    /// room for it, and if it cannot be made. Waits for another thread only while that stores the same part.
     pub fn prepared(
         &self,
         part: Part,
@@ -179,7 +196,85 @@ impl Data {
         let key = (owner.as_wire().as_ptr() as usize, part, signed);
         match self.prepared.value(key, self.count, || make().map(Value::Block))? {
             Value::Block(block) => Some(block),
-            Value::Node(_) => None,
+            Value::Node(_) | Value::Nothing => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_wire::{Class, Name, Section, Type};
+
+    fn block(name: &Name, len: usize) -> Option<Block> {
+        Block::new(name.view(), |builder| {
+            let fields = (Type::TXT, Class::IN, 1);
+            _ = builder.record(Section::Authority, name.view(), fields, &vec![1; len]);
+        })
+    }
+
+    fn key(at: usize) -> Key {
+        (at, Part::Proof, true)
+    }
+
+    #[test]
+    fn what_is_there_or_cannot_be_made_is_made_once() {
+        let (prepared, name) = (Prepared::default(), "example.org.".parse::<Name>().unwrap());
+        let made = std::cell::Cell::new(0);
+        let value = |at, len| {
+            prepared.value(key(at), 10, || {
+                made.set(made.get() + 1);
+                block(&name, len).map(Value::Block)
+            })
+        };
+        assert!(matches!(value(1, 9), Some(Value::Block(_))));
+        assert!(matches!(value(1, 9), Some(Value::Block(_))));
+        assert!(matches!(value(2, 20_000), Some(Value::Nothing)), "no pointer reaches so far");
+        assert!(matches!(value(2, 20_000), Some(Value::Nothing)));
+        assert_eq!(made.get(), 2);
+        // A duplicate takes no other place.
+        let before = prepared.held.load(Ordering::Relaxed);
+        let again = Slot { key: key(1), value: Value::Block(block(&name, 9).unwrap()) };
+        assert!(matches!(prepared.keep(Box::new(again)), Some(Value::Block(_))));
+        assert_eq!(prepared.held.load(Ordering::Relaxed), before);
+        let slots = prepared.slots.get().unwrap();
+        assert_eq!(slots.iter().filter(|slot| slot.get().is_some()).count(), 2);
+    }
+
+    #[test]
+    fn one_zone_takes_no_more_than_its_share_and_gives_it_back() {
+        let name = "example.org.".parse::<Name>().unwrap();
+        let share = room::prepared_most() / PREPARED_ONE_ZONE;
+        let prepared = Prepared::default();
+        for at in 0..4 * PREPARED_SLOTS_MAX {
+            prepared.value(key(at << 4), 1 << 20, || block(&name, 1_000).map(Value::Block));
+        }
+        let held = prepared.held.load(Ordering::Relaxed);
+        assert!((share / 2..=share).contains(&held), "{held} of {share}");
+        assert!(super::held() >= held);
+    }
+
+    #[test]
+    fn threads_that_begin_together_make_one_table() {
+        let (prepared, name) = (Prepared::default(), "example.org.".parse::<Name>().unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for at in 0..200 {
+                        prepared.value(key(at << 4), 4096, || block(&name, 100).map(Value::Block));
+                    }
+                });
+            }
+        });
+        let slots = prepared.slots.get().unwrap();
+        let table = slots.len() * size_of::<OnceLock<Box<Slot>>>();
+        let parts = slots.iter().filter_map(|slot| slot.get());
+        let parts: usize = parts.map(|slot| SLOT_COST + slot.value.cost()).sum();
+        assert_eq!(prepared.held.load(Ordering::Relaxed), table + parts);
+        let mut keys: Vec<_> = slots.iter().filter_map(|slot| Some(slot.get()?.key.0)).collect();
+        let all = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), all, "no part is there twice");
     }
 }

@@ -3,6 +3,7 @@
 //! What is served and what is being made count together, and what a caller claims for work with a version. What
 //! two versions share counts once; what versions have that are kept for their last readers alone does not count.
 
+use super::prepared;
 use crate::limits::{PREPARED_OCTETS_MAX, PREPARED_PART, ROOM_STEP};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -40,6 +41,12 @@ pub fn set_most(octets: u64) {
     let part = (octets / PREPARED_PART).min(PREPARED_OCTETS_MAX as u64);
     PREPARED_MOST.store(part as usize, Ordering::Relaxed);
     MOST.store(octets - part, Ordering::Relaxed);
+}
+
+/// Octets that prepared parts of responses take or may take, whichever is more: they are beside
+/// [`held`].
+pub fn prepared() -> u64 {
+    prepared::held().max(prepared_most()) as u64
 }
 
 /// Octets that the prepared parts of responses may take.

@@ -32,7 +32,8 @@ impl Services {
             return;
         }
         let shared = &self.context.shared;
-        let held = usize::try_from(room::held()).unwrap_or(usize::MAX);
+        let held = room::held().saturating_add(room::prepared());
+        let held = usize::try_from(held).unwrap_or(usize::MAX);
         let (zones, ceiling) = (budget.zones(cache), budget.cache_with(held));
         if held <= zones || cache == Cache::None {
             shared.cache.set_ceiling(budget.cache);
