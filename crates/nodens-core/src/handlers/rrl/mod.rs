@@ -4,6 +4,7 @@
 mod config;
 mod table;
 
+use crate::compact::denies_name;
 use crate::config::BlockBuilder;
 use crate::cookie::Secret;
 use crate::handler::{Cx, Handle, Job, Resolution, Spec, Step};
@@ -99,12 +100,13 @@ impl Handle for Rrl {
     }
 
     fn amend(&self, cx: &mut Cx<'_>) {
-        // An update is done already: who hears nothing of it sends it again.
-        let is_update = cx.job.current.flags.opcode() == Opcode::UPDATE;
-        if is_update || !self.is_limited(cx) {
+        // An update that is taken is done already: who hears nothing of it sends it again.
+        let q = &cx.job.current;
+        let is_done = q.flags.opcode() == Opcode::UPDATE && q.response.rcode == Rcode::NOERROR;
+        if is_done || !self.is_limited(cx) {
             return;
         }
-        let (kind, name) = classify(&cx.job.current);
+        let (kind, name) = classify(&cx.job.current, cx.block.settings.signs);
         let interval = self.options.interval(kind);
         if interval == 0 {
             return;
@@ -197,7 +199,7 @@ enum Counted {
 
 /// What kind of response it is, and under which name it is counted: what an attacker can vary at will
 /// must not make another response of it.
-fn classify(q: &Resolution) -> (Kind, Counted) {
+fn classify(q: &Resolution, signs: bool) -> (Kind, Counted) {
     let response = &q.response;
     let header = Header::read(&response.wire).ok().filter(|_| response.written);
     let [_, answers, authority, _] = header.map(|header| header.counts).unwrap_or_default();
@@ -218,6 +220,10 @@ fn classify(q: &Resolution) -> (Kind, Counted) {
         Rcode::NXDOMAIN => (Kind::Nxdomain, Counted::Nothing),
         Rcode::NOERROR if response.written => match first() {
             Some(ns) if ns.rtype == Type::NS => (Kind::Referral, Counted::Authority(ns.owner_at)),
+            // Signed, names that do not exist are denied as those that do: the zone has denied all of them.
+            Some(soa) if signs && soa.rtype == Type::SOA && denies_name(&response.wire) => {
+                (Kind::Nodata, Counted::Authority(soa.owner_at))
+            }
             _ => (Kind::Nodata, Counted::Question(made)),
         },
         _ => (Kind::Error, Counted::Nothing),
