@@ -4,6 +4,19 @@ use crate::stream::Stream;
 use nodens_wire::reader::WireError;
 use nodens_wire::{Flags, Message, Rcode, edns, header};
 
+/// What a zone of this server says by a response that cannot be seen in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Known {
+    /// No more than the message has.
+    #[default]
+    Nothing,
+    /// Another zone begins at a name: that of the servers in the authority section, or the qname, which has
+    /// no DS records. So many seconds may be kept that there are none.
+    Cut(u32),
+    /// The SOA record is that of the zone which has the alias, and says nothing of what the alias leads to.
+    OtherSoa,
+}
+
 /// A response in wire form, and what goes into its OPT record.
 ///
 /// Handlers write it once ([`crate::job::Resolution::reply`], or a copy of an upstream's or cached
@@ -21,12 +34,10 @@ pub struct Response {
     pub dropped: bool,
     /// The directive that answered, by [`crate::handlers::Handler::index`], for metrics.
     pub answered_by: Option<usize>,
-    /// Octets at the end of the qname below which a wildcard or a DNAME record stands for it, or of the zone where
-    /// it does not exist but is denied as a name that does; 0 otherwise.
+    /// Octets at the end of the qname below which a wildcard or a DNAME record stands for it; 0 otherwise.
     pub below_wildcard: u8,
-    /// A zone of this server says that another zone begins at a name: that of the servers in the authority
-    /// section, or the qname, which has no DS records.
-    pub is_cut: bool,
+    /// What the zone of this server that has answered knows beyond the message.
+    pub known: Known,
     /// The message is known to have no OPT record, so that none is looked for.
     pub without_opt: bool,
     /// It follows something that changes at any time and costs nothing to ask again, so `cache`
@@ -52,7 +63,7 @@ impl Response {
         self.dropped = false;
         self.live = false;
         self.below_wildcard = 0;
-        self.is_cut = false;
+        self.known = Known::Nothing;
         self.without_opt = false;
         self.handed_on = false;
         self.answered_by = None;

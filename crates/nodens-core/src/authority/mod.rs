@@ -15,6 +15,7 @@ pub(crate) mod set;
 pub(crate) mod source;
 
 use crate::job::{Resolution, States};
+use crate::response::Known;
 use chain::{Chain, End};
 use nodens_wire::{HEADER_LEN, NameRef, Owner, Rcode, Section, Type};
 use nodens_zone::data::{Data, Found, Part};
@@ -106,7 +107,9 @@ pub(crate) fn answer<S: States>(
                 additional(&mut out, &found);
             });
             q.response.without_opt = true;
-            q.response.is_cut = is_cut;
+            if is_cut {
+                q.response.known = Known::Cut(out::negative_ttl(data));
+            }
             Reply::Answered
         }
     }

@@ -149,8 +149,7 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     fn write_soa(&mut self) {
         let data = self.data;
         if let Some(soa) = data.apex(Type::SOA) {
-            let ttl = soa.ttl().min(data.soa().minimum());
-            self.with_ttl(Section::Authority, self.origin, &soa, ttl);
+            self.with_ttl(Section::Authority, self.origin, &soa, negative_ttl(data));
         }
     }
 
@@ -213,6 +212,11 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
             }
         }
     }
+}
+
+/// How long it may be kept that the zone does not have something (RFC 2308 section 3, RFC 9077).
+pub(super) fn negative_ttl(data: &Data) -> u32 {
+    data.apex(Type::SOA).map_or(0, |soa| soa.ttl().min(data.soa().minimum()))
 }
 
 /// Octets of RDATA before the name whose addresses a client will ask for next.

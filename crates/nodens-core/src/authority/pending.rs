@@ -4,7 +4,7 @@ use super::chain::Chain;
 use super::out::{Out, before_target, target};
 use crate::job::{Resolution, States};
 use crate::limits::ADDITIONAL_NAMES_MAX;
-use crate::response::Response;
+use crate::response::{Known, Response};
 use nodens_wire::{Builder, Flags, Message, Name, NameRef, Rcode, Record, Section, Type};
 use nodens_zone::data::Data;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl Pending {
         let message = inner.filter(|inner| inner.written).map(|inner| Message::parse(&inner.wire));
         let message = message.and_then(Result::ok).unwrap_or_default();
         // A target that this server does not serve is not a failure: the alias is the whole answer.
-        let is_negative = rcode == Rcode::NXDOMAIN
-            || (rcode == Rcode::NOERROR && inner.is_some() && message.answer.is_empty());
+        let is_empty = rcode == Rcode::NOERROR && inner.is_some() && message.answer.is_empty();
+        let is_negative = rcode == Rcode::NXDOMAIN || (is_empty && !refers(&message));
         let rcode = match rcode {
             Rcode::NXDOMAIN | Rcode::SERVFAIL => rcode,
             _ => Rcode::NOERROR,
@@ -70,11 +70,21 @@ impl Pending {
             proofs.iter().for_each(|record| out.authority(record));
             additional(&mut out, &answer);
         });
+        if is_negative && denial.is_none() {
+            q.response.known = Known::OtherSoa;
+        }
         if is_cut {
             let flags = q.response.flags();
             q.response.set_flags(flags.with(Flags::TC, true));
         }
     }
+}
+
+/// Whether a response without an answer only says who has one. That a client can ask them as well; it is not known
+/// what they say.
+fn refers(message: &Message) -> bool {
+    let has = |rtype| message.authority.iter().any(|record| record.rtype == rtype);
+    has(Type::NS) && !has(Type::SOA)
 }
 
 /// Writes the addresses of names in the zone that records of the answer lead to.

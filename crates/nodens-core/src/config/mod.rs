@@ -121,6 +121,16 @@ pub struct ServerBlock {
 impl Server {
     /// Whether a zone with more labels than `labels` contains `name`.
     pub(crate) fn has_zone_below(&self, name: NameRef<'_>, labels: usize) -> bool {
+        self.any_zone_below(name, labels, |_| true)
+    }
+
+    /// Whether some zone does for which `is_meant` says so of the blocks that serve it.
+    fn any_zone_below(
+        &self,
+        name: NameRef<'_>,
+        labels: usize,
+        is_meant: impl Fn(&[(usize, usize)]) -> bool,
+    ) -> bool {
         let mut folded = [0; nodens_wire::name::NAME_LEN_MAX];
         let wire = name.as_wire();
         let Some(folded) = folded.get_mut(..wire.len()) else { return false };
@@ -129,7 +139,7 @@ impl Server {
         let mut rest: &[u8] = folded;
         for depth in (labels + 1..=name.label_count()).rev() {
             let is_zone = u32::try_from(depth).is_ok_and(|depth| self.has_zones_of(depth));
-            if is_zone && self.zones.contains_key(rest) {
+            if is_zone && self.zones.get(rest).is_some_and(|blocks| is_meant(blocks)) {
                 return true;
             }
             let Some((len, tail)) = rest.split_first() else { return false };
@@ -212,6 +222,22 @@ impl Config {
     /// The server that a client asked.
     pub fn server_of(&self, client: &Client) -> Option<&Server> {
         self.servers.get(self.listeners.get(usize::from(client.listener))?.server)
+    }
+
+    /// Whether the server that a client asked has a zone with more labels than `labels` that contains `name` and is
+    /// served by other blocks than this one.
+    pub(crate) fn is_others(
+        &self,
+        (client, block): (&Client, &ServerBlock),
+        name: NameRef<'_>,
+        labels: usize,
+    ) -> bool {
+        let is_own = |(at, _): &(usize, usize)| {
+            self.blocks.get(*at).is_some_and(|other| std::ptr::eq(other, block))
+        };
+        self.server_of(client).is_some_and(|server| {
+            server.any_zone_below(name, labels, |blocks| !blocks.iter().any(is_own))
+        })
     }
 
     /// The zones of a server, with repeats where views share one.

@@ -7,12 +7,12 @@ mod denial;
 mod meter;
 mod signing;
 
-use crate::handler::{Cx, Handle, Resolution, Spec, Step};
+use crate::handler::{Cx, Handle, Job, Resolution, Spec, Step};
 use crate::metrics::Counter;
 use crate::signatures::{Signatures, Sort};
 use crate::zones::Zones;
 use nodens_wire::edns::extended_error;
-use nodens_wire::{Class, Opcode, Rcode, Section, Type};
+use nodens_wire::{Class, NameRef, Opcode, Rcode, Section, Type};
 use nodens_zone::dnssec::{Canonical, SigningKey};
 use signing::{Asked, ORIGINAL_TTL, Signing};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Dnssec {
     /// Answers with the keys, which lie at the apex of every zone.
     fn answer_keys(&self, cx: &mut Cx<'_>) -> Step {
         let (parts, meter) = (&cx.worker.parts, &mut cx.worker.own.dnssec);
-        let mut signing = Signing::new(self, cx.now, &parts.cells, meter);
+        let mut signing = Signing::new(self, cx.now, &parts.cells, (meter, &|_, _| false));
         let q = &mut cx.job.current;
         let rdatas = || self.keys.iter().map(SigningKey::rdata);
         let ttl = self.keys.iter().map(SigningKey::ttl).fold(ORIGINAL_TTL, u32::min);
@@ -123,12 +123,15 @@ impl Handle for Dnssec {
             return;
         }
         let (parts, meter) = (&cx.worker.parts, &mut cx.worker.own.dnssec);
-        let mut signing = Signing::new(self, cx.now, &parts.cells, meter);
+        let Job { current: q, recipient, .. } = &mut *cx.job;
+        let asker = (recipient.client(), cx.block);
+        let is_others = |name: NameRef<'_>, labels| cx.config.is_others(asker, name, labels);
+        let mut signing = Signing::new(self, cx.now, &parts.cells, (meter, &is_others));
         let asked = Asked {
             qname: q.qname.view(),
             qtype: q.qtype,
             rcode: q.response.rcode,
-            is_cut: q.response.is_cut,
+            known: q.response.known,
             is_wildcard: q.response.below_wildcard != 0,
         };
         let mut rcode = asked.rcode;
@@ -142,9 +145,6 @@ impl Handle for Dnssec {
         } else if edited.is_ok() {
             // A message that cannot be read stays as it is, and does not validate.
             q.response.rcode = rcode;
-            if q.response.below_wildcard == 0 {
-                q.response.below_wildcard = signing.zone_without_name();
-            }
         }
     }
 }

@@ -5,9 +5,10 @@ use super::denial::{Denied, What, nsec};
 use super::meter::{Meter, units};
 use crate::limits::SIGNED_RRSETS_MAX;
 use crate::metrics::Cells;
+use crate::response::Known;
 use crate::signatures::{Signed, Sort};
 use crate::time::Now;
-use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Type};
+use nodens_wire::{Class, Message, Name, NameRef, Rcode, Record, Type};
 use nodens_zone::dnssec::{Canonical, Validity};
 use std::sync::Arc;
 
@@ -27,11 +28,13 @@ pub(super) struct Asked<'q> {
     pub(super) qname: NameRef<'q>,
     pub(super) qtype: Type,
     pub(super) rcode: Rcode,
-    /// See [`crate::response::Response::is_cut`].
-    pub(super) is_cut: bool,
+    pub(super) known: Known,
     /// Whether a wildcard stands for the qname.
     pub(super) is_wildcard: bool,
 }
+
+/// Whether a name lies in a zone with more labels than so many that another block of the server has.
+pub(super) type IsOthers<'a> = dyn Fn(NameRef<'_>, usize) -> bool + 'a;
 
 /// Signs what one response consists of.
 pub(super) struct Signing<'a> {
@@ -39,12 +42,11 @@ pub(super) struct Signing<'a> {
     now: Now,
     cells: &'a Cells,
     meter: &'a mut Meter,
+    is_others: &'a IsOthers<'a>,
     /// RRsets that may still be signed.
     left: usize,
     /// Whether a signature is missing that could not be made.
     is_incomplete: bool,
-    /// Octets of the name of the zone that has denied the qname; 0 if none has.
-    zone_without_name: u8,
 }
 
 impl<'a> Signing<'a> {
@@ -52,16 +54,10 @@ impl<'a> Signing<'a> {
         handler: &'a Dnssec,
         now: Now,
         cells: &'a Cells,
-        meter: &'a mut Meter,
+        (meter, is_others): (&'a mut Meter, &'a IsOthers<'a>),
     ) -> Self {
         let (left, is_incomplete) = (SIGNED_RRSETS_MAX, false);
-        Self { handler, now, cells, meter, left, is_incomplete, zone_without_name: 0 }
-    }
-
-    /// Octets of the name of the zone that has denied the qname, as that of a name which exists; 0 if none
-    /// has.
-    pub(super) fn zone_without_name(&self) -> u8 {
-        self.zone_without_name
+        Self { handler, now, cells, meter, is_others, left, is_incomplete }
     }
 
     /// Whether a signature is missing because too many were to be made, or the system could make none: the
@@ -112,10 +108,13 @@ impl<'a> Signing<'a> {
         Some(Signed { rdatas: Arc::from(rdatas.ok()?), validity })
     }
 
-    /// The zone that has a name; nothing for names that are not ours.
+    /// The zone that has a name; nothing for names that are not ours. What another block has below, an alias
+    /// leads to: that block signs it, or it is not signed, and a signature of the zone above would be none of its zone
+    /// (RFC 4035 section 5.3.1).
     fn zone(&self, name: NameRef<'_>) -> Option<&'a Name> {
         let zones = &self.handler.zones;
-        zones.longest(name).and_then(|index| zones.names().get(index))
+        let zone = zones.longest(name).and_then(|index| zones.names().get(index))?;
+        (!(self.is_others)(name, zone.view().label_count())).then_some(zone)
     }
 
     /// The zone that signs records of a name: DS records are those of the zone above (RFC 4035 section 2.4).
@@ -147,7 +146,13 @@ impl<'a> Signing<'a> {
         }
         let may_refer = !has_soa && !is_answered && rcode == Rcode::NOERROR;
         if !may_refer || !self.refer(message, end.view(), asked) {
-            self.section(&mut message.authority, asked);
+            let apexes = self.handler.zones.names();
+            let (servers, mut others) = std::mem::take(&mut message.authority)
+                .into_iter()
+                .partition(|record| record.rtype == Type::NS && !apexes.contains(&record.owner));
+            self.section(&mut others, asked);
+            message.authority = servers;
+            message.authority.append(&mut others);
         }
         rcode
     }
@@ -228,11 +233,13 @@ impl<'a> Signing<'a> {
     /// Proves that `name` does not exist or has no records of the type, by one record of its own. The RCODE
     /// is NOERROR then.
     fn deny(&mut self, message: &mut Message, name: NameRef<'_>, asked: Asked<'_>) -> Rcode {
-        let Asked { qname, qtype, rcode, is_cut, .. } = asked;
+        let Asked { qname, qtype, rcode, known, .. } = asked;
         // The zone that has the SOA record denies, which for DS records is the one above.
         let [soa] = message.authority.as_slice() else { return rcode };
         let Some(zone) = self.zone(soa.owner.view()).map(Name::view) else { return rcode };
-        if !name.is_in_domain(zone) {
+        let at = if qtype == Type::DS { name.parent().unwrap_or(name) } else { name };
+        let is_others = (self.is_others)(at, zone.label_count());
+        if !name.is_in_domain(zone) || is_others || known == Known::OtherSoa {
             return rcode;
         }
         let what = match rcode {
@@ -240,7 +247,9 @@ impl<'a> Signing<'a> {
             Rcode::NXDOMAIN if name != zone => What::Name,
             // Only a zone of this server knows where others begin: to all else, the name would be one that
             // everybody may forge.
-            _ if is_cut && qtype == Type::DS && name == qname && name != zone => What::Keys,
+            _ if matches!(known, Known::Cut(_)) && qtype == Type::DS && name == qname && name != zone => {
+                What::Keys
+            }
             _ => What::Type(qtype),
         };
         let Some(nsec) = nsec(&Denied { name, zone, what }, soa.ttl) else { return rcode };
@@ -251,9 +260,6 @@ impl<'a> Signing<'a> {
             return rcode;
         }
         proof.push(nsec);
-        if what == What::Name && name == qname {
-            self.zone_without_name = u8::try_from(zone.as_wire().len()).unwrap_or(u8::MAX);
-        }
         if qtype == Type::NSEC {
             message.answer.extend(proof);
             message.authority.clear();
@@ -270,9 +276,10 @@ impl<'a> Signing<'a> {
         let is_ns = |record: &&Record| record.rtype == Type::NS;
         let Some(ns) = message.authority.iter().find(is_ns) else { return false };
         let cut = ns.owner.view();
-        // The servers of a zone that is signed here, or that has answered, are no referral.
-        let is_apex = message.flags.has(Flags::AA) || self.handler.zones.names().contains(&ns.owner);
-        if !name.is_in_domain(cut) || (is_apex && !asked.is_cut) {
+        // What else has answered does not know where zones begin: an NS bit would make a name of ours one that
+        // everybody may forge.
+        let Known::Cut(ttl) = asked.known else { return false };
+        if !name.is_in_domain(cut) {
             return false;
         }
         // The parent's zone signs what stands at a cut.
@@ -282,7 +289,7 @@ impl<'a> Signing<'a> {
         let mut proof = Vec::new();
         if ds.is_empty() {
             let denied = Denied { name: cut, zone, what: What::Keys };
-            let Some(nsec) = nsec(&denied, ns.ttl) else { return true };
+            let Some(nsec) = nsec(&denied, ttl) else { return true };
             if self.rrset(&[&nsec], zone, Sort::Found, &mut proof) {
                 proof.push(nsec);
             }

@@ -1,3 +1,4 @@
+use crate::job::Transport;
 use crate::log::{Level, Record as Line};
 use crate::testing::{Bench, Reaction, request};
 use nodens_wire::edns::{CO, DO, extended_error};
@@ -295,6 +296,9 @@ fn referrals_prove_whether_the_zone_below_is_signed() {
     assert!(types.contains(&Type::NS) && !types.contains(&Type::DS) && !types.contains(&Type::SOA));
     let rows = [("cut.example.org.".to_owned(), Type::NS, 0), row("cut.example.org.", Type::NSEC)];
     assert_eq!(signed(&answer.authority, &ed), rows);
+    // That there are no keys is known no longer than of a query for DS records.
+    let ttls: Vec<u32> = answer.authority.iter().map(|record| record.ttl).collect();
+    assert_eq!(ttls, [300, 5, 5]);
     // Nothing of the other zone is signed.
     assert!(answer.additional.iter().all(|record| record.rtype != Type::RRSIG));
     let answer = bench.ask("www.safe.example.org. A +do");
@@ -359,6 +363,90 @@ fn two_zones_of_one_directive_sign_each_its_own() {
         let wanted = [(Type::A, below.clone()), (Type::CNAME, above.clone())];
         assert_eq!(signers(&answer.answer), wanted);
     }
+}
+
+/// A server with a signed zone, and another block with the zone below it.
+fn above_and_below(dnssec: &str) -> Bench {
+    let folder = TempDir::new().unwrap();
+    let (root, path) = (keys(), folder.path().display());
+    let root = root.display();
+    let parent = "sub NS ns.sub\nns.sub A 192.0.2.1\nfar CNAME www.sub\nnone CNAME no.sub\nfarther CNAME x.deep.sub\n";
+    fs::write(folder.path().join("db"), format!("{ZONE}{parent}")).unwrap();
+    let child = "$TTL 300\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\ndeep NS ns.deep\n";
+    fs::write(folder.path().join("child"), child).unwrap();
+    Bench::new(&format!(
+        "example.org {{\n root {root}\n dnssec {{\n key file {ED}\n }}\n file {path}/db\n}}\n\
+         sub.example.org {{\n root {root}\n {dnssec}\n file {path}/child\n}}"
+    ))
+}
+
+#[test]
+fn what_another_block_has_below_is_signed_by_that_block_alone() {
+    let [above, below] = ["example.org.".to_owned(), "sub.example.org.".to_owned()];
+    let mut bench = above_and_below("");
+    let answer = bench.ask("far.example.org. A +do");
+    assert_eq!(answer.answer.len(), 3, "{answer:?}");
+    assert_eq!(signers(&answer.answer), [(Type::CNAME, above.clone())]);
+    let answer = bench.ask("none.example.org. A +do");
+    assert_eq!(signers(&answer.answer), [(Type::CNAME, above.clone())]);
+    assert_eq!(signers(&answer.authority), []);
+    assert_eq!(answer.flags.rcode(), Rcode::NXDOMAIN);
+    // The parent's own word is signed.
+    let answer = bench.ask("sub.example.org. DS +do");
+    assert_eq!(signers(&answer.authority), [Type::SOA, Type::NSEC].map(|rtype| (rtype, above.clone())));
+    let mut bench = above_and_below(&format!("dnssec {{\n key file {ED}\n }}"));
+    let answer = bench.ask("far.example.org. A +do");
+    assert_eq!(signers(&answer.answer), [(Type::A, below.clone()), (Type::CNAME, above.clone())]);
+    let answer = bench.ask("none.example.org. A +do");
+    assert_eq!(signers(&answer.answer), [(Type::CNAME, above)]);
+    assert_eq!(signers(&answer.authority), [Type::SOA, Type::NSEC].map(|rtype| (rtype, below.clone())));
+}
+
+#[test]
+fn an_alias_to_what_others_have_denies_nothing() {
+    let mut bench = above_and_below("");
+    let answer = bench.ask("farther.example.org. A +do");
+    assert_eq!(signers(&answer.answer), [(Type::CNAME, "example.org.".to_owned())]);
+    let denies = |record: &Record| matches!(record.rtype, Type::SOA | Type::NSEC);
+    assert!(!answer.authority.iter().any(denies), "{answer:?}");
+    // The lookup of the target has no SOA record to sign: that of the alias says nothing of it.
+    let folder = TempDir::new().unwrap();
+    let (root, path) = (keys(), folder.path().display());
+    let root = root.display();
+    fs::write(folder.path().join("db"), format!("{ZONE}over CNAME gone\n")).unwrap();
+    let mut bench = Bench::new(&format!(
+        "example.org {{\n root {root}\n dnssec {{\n key file {ED}\n }}\n file {path}/db {{\n fallthrough\n }}\n forward . 192.0.2.9\n}}"
+    ));
+    bench.upstream(|_, question| {
+        let mut wire = Vec::new();
+        let asked = &question.questions[0];
+        let mut builder = Builder::new(&mut wire, 0, Flags(0x8180));
+        builder.question(asked.qname.view(), asked.qtype, asked.qclass);
+        Reaction::Reply(wire)
+    });
+    let answer = bench.ask("over.example.org. A +do");
+    assert!(answer.authority.iter().all(|record| record.rtype != Type::NSEC), "{answer:?}");
+}
+
+#[test]
+fn an_upstream_does_not_say_where_zones_begin() {
+    let root = keys();
+    let root = root.display();
+    let lines = format!("root {root}\n dnssec {{\n key file {ED}\n}}");
+    let mut bench = Bench::new(&format!("example.org {{\n {lines}\n forward . 192.0.2.9\n}}"));
+    bench.upstream(|_, question| {
+        let mut wire = Vec::new();
+        let asked = &question.questions[0];
+        let mut builder = Builder::new(&mut wire, 0, Flags(0x8180));
+        builder.question(asked.qname.view(), asked.qtype, asked.qclass);
+        let server = name("ns.evil.test.");
+        let sort = (Type::NS, Class::IN, 60);
+        builder.record(Section::Authority, asked.qname.view(), sort, server.as_wire()).unwrap();
+        Reaction::Reply(wire)
+    });
+    let answer = bench.ask("host.example.org. AAAA +do");
+    let rtypes: Vec<Type> = answer.authority.iter().map(|record| record.rtype).collect();
+    assert_eq!(rtypes, [Type::NS]);
 }
 
 #[test]
@@ -445,14 +533,20 @@ fn as_many_signatures_are_kept_as_there_is_room_for() {
 fn names_that_do_not_exist_are_one_name_to_rrl() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("db"), ZONE).unwrap();
-    let lines = format!("key file {ED}\n}}\n rrl {{\n nodata-per-second 2");
-    let mut bench = Bench::new(&corefile(folder.path(), &lines));
-    let mut count = |names: &[&str]| {
-        let wires = names.iter().map(|name| request(&format!("{name}.example.org. TXT +do")));
-        wires.filter(|wire| bench.ask_bytes(wire).is_some()).count()
-    };
-    assert_eq!(count(&["a", "b", "c", "d", "e"]), 2);
-    assert_eq!(count(&["www", "ns", "cut", "mail"]), 4);
+    for behind in ["", "\n}\n cache {\n success 99"] {
+        let lines = format!("key file {ED}\n}}\n rrl {{\n nodata-per-second 2{behind}");
+        let mut bench = Bench::new(&corefile(folder.path(), &lines));
+        let mut count = |names: &[&str], transport| {
+            bench.client.transport = transport;
+            let wires = names.iter().map(|name| request(&format!("{name}.example.org. TXT +do")));
+            wires.filter(|wire| bench.ask_bytes(wire).is_some()).count()
+        };
+        let names = ["a", "b", "c", "d", "e"];
+        // Those whom TCP vouches for are not counted, and leave them in the cache.
+        assert_eq!(count(&names, Transport::Tcp), 5);
+        assert_eq!(count(&names, Transport::Udp), 2, "{behind}");
+        assert_eq!(count(&["www", "ns", "cut", "mail"], Transport::Udp), 4);
+    }
 }
 
 fn refused(bench: &Bench) -> u64 {
