@@ -14,6 +14,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// How often a test of times may try until the machine has time for it.
+const ATTEMPTS: usize = 4;
+/// Nanoseconds by which quartiles of gaps between arrivals may be off.
+const GAP_ERROR: u64 = 1_000_000;
+
 fn settings(target: SocketAddr) -> Settings {
     Settings {
         target,
@@ -74,23 +79,41 @@ fn ten_thousand_queries_arrive_as_recorded() {
             &response(&asked, Rcode::NOERROR, &[]),
         );
     }
-    let echo = echo(keeping_arrivals());
-    let replayed = run(&settings(echo.address), &pcap.file()).unwrap();
-    check_books(&replayed, 10_000);
-    let counts = replayed.outcome.tally.counts;
-    assert_eq!((counts.sent, counts.answered), (10_000, 10_000), "{:?}", replayed.outcome.verdict);
-    assert_eq!(replayed.config.clients, 280, "a socket for each source");
-    let comparison = &replayed.comparison;
-    assert_eq!((comparison.same, comparison.compared()), (10_000, 10_000), "{comparison:?}");
-    let report = echo.stop().unwrap();
-    assert_eq!(report.truth.questions, 10_000);
-    // On a busy machine single queries are late, but the whole keeps its length and shape.
-    let span = |times: &[u64]| times[times.len() - 1] - times[0];
-    let off = span(&report.arrivals).abs_diff(span(&times));
-    assert!(off < SECOND / 5, "{} as {}", span(&report.arrivals), span(&times));
-    for (found, recorded) in quartiles(&report.arrivals).into_iter().zip(quartiles(&times)) {
-        assert!(found.abs_diff(recorded) < 1_000_000, "{found} as {recorded}");
+    // On a machine that has no time for it, a replay says so and is no measurement.
+    let file = pcap.file();
+    let mut faults = Vec::new();
+    while faults.len() < ATTEMPTS {
+        match arrives_as_recorded(&file, &times) {
+            Ok(()) => return,
+            Err(fault) => faults.push(fault),
+        }
     }
+    panic!("{faults:#?}");
+}
+
+/// Whether the 10,000 queries of `file`, of 280 sources, arrive at `times`. What is counted has to add up in any case.
+fn arrives_as_recorded(file: &[u8], times: &[u64]) -> Result<(), String> {
+    let echo = echo(keeping_arrivals());
+    let replayed = run(&settings(echo.address), file).unwrap();
+    check_books(&replayed, 10_000);
+    let report = echo.stop().unwrap();
+    let counts = replayed.outcome.tally.counts;
+    let comparison = &replayed.comparison;
+    assert_eq!(comparison.same, counts.answered, "{comparison:?}");
+    if (counts.sent, counts.answered, report.truth.questions) != (10_000, 10_000, 10_000) {
+        return Err(format!("{:?}", replayed.outcome.verdict));
+    }
+    assert_eq!(comparison.compared(), 10_000);
+    assert_eq!(replayed.config.clients, 280, "a socket for each source");
+    // Single queries may be late, but the whole keeps its length and shape.
+    let span = |times: &[u64]| times[times.len() - 1] - times[0];
+    let off = span(&report.arrivals).abs_diff(span(times));
+    if off >= SECOND / 50 {
+        return Err(format!("took {} as {}", span(&report.arrivals), span(times)));
+    }
+    let (found, recorded) = (quartiles(&report.arrivals), quartiles(times));
+    let far = found.iter().zip(recorded).any(|(found, at)| found.abs_diff(at) > GAP_ERROR);
+    if far { Err(format!("gaps {found:?} as {recorded:?}")) } else { Ok(()) }
 }
 
 fn lab_random(n: u64) -> u64 {
