@@ -13,7 +13,7 @@ use nodens_wire::edns::extended_error;
 use nodens_wire::{Class, Flags, NameRef, Rcode, Type};
 use nodens_zone::catalog::{Listing, Produced};
 use nodens_zone::counts::Notified;
-use nodens_zone::{NotifyRules, Question, Secondaries, Zone, ZoneTable, requested_serial};
+use nodens_zone::{NotifyRules, Question, Secondaries, Serial, Zone, ZoneTable, requested_serial};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -161,25 +161,25 @@ impl Handle for Transfer {
         if !rule.allows(client.peer.ip()) || !asks_himself {
             return Step::Fail(Rcode::REFUSED);
         }
+        let is_ixfr = q.qtype == Type::IXFR;
+        let known = is_ixfr.then(|| requested_serial(&cx.job.request).ok().flatten()).flatten();
         let source = self.zones.load().get(q.qname.view()).cloned();
+        // CoreDNS says so of names within the zone, too.
+        if is_ixfr && known.is_none() && (is_stream || source.is_some()) {
+            "an IXFR query without the SOA record of the client".clone_into(&mut cx.job.error);
+            return Step::Fail(Rcode::SERVFAIL);
+        }
         match source {
-            Some(source) => begin(&*source, is_stream, cx),
+            Some(source) => begin(&*source, is_stream, known, cx),
             None => Step::Next,
         }
     }
 }
 
-/// Writes the first message, and leaves the others to whoever sends it.
-fn begin(source: &dyn Zone, is_stream: bool, cx: &mut Cx<'_>) -> Step {
+/// Writes the first message, and leaves the others to whoever sends it; to a client that has the version
+/// `known`, differences.
+fn begin(source: &dyn Zone, is_stream: bool, known: Option<Serial>, cx: &mut Cx<'_>) -> Step {
     let q = &cx.job.current;
-    let mut known = None;
-    if q.qtype == Type::IXFR {
-        known = requested_serial(&cx.job.request).ok().flatten();
-        if known.is_none() {
-            "an IXFR query without the SOA record of the client".clone_into(&mut cx.job.error);
-            return Step::Fail(Rcode::SERVFAIL);
-        }
-    }
     let flags = q.flags.reply().with(Flags::AA, true);
     let (qname, qtype, qclass) = (q.qname.clone(), q.qtype, q.qclass);
     let question = Question { id: cx.job.query.id, flags, qname, qtype, qclass };

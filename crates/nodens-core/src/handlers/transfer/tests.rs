@@ -211,6 +211,7 @@ fn ixfr_is_one_soa_for_those_who_have_it_or_come_over_udp_and_the_zone_for_other
         assert_eq!(answer, (Rcode::NOERROR, records), "{serial}");
     }
     assert_eq!(short(&mut bench, &request("cluster.local. IXFR")), (Rcode::SERVFAIL, 0));
+    assert_eq!(short(&mut bench, &request("www.cluster.local. IXFR")), (Rcode::SERVFAIL, 0));
     assert!(lines(&bench)[0].starts_with("Outgoing noop, incremental transfer for up to date"));
     bench.client.transport = Transport::Udp;
     assert_eq!(short(&mut bench, &ixfr("cluster.local.", 3)), (Rcode::NOERROR, 1));
