@@ -31,14 +31,15 @@ fn folder(name: &str) -> Folder {
 
 /// What a client says that was given these lines, and whether it was content.
 pub(crate) fn update(client: &str, server: SocketAddr, lines: &str) -> (bool, String) {
-    update_within("20", client, server, lines)
+    update_with(&["-t", "20"], client, server, lines)
 }
 
-/// The same, for so many seconds.
-fn update_within(seconds: &str, client: &str, server: SocketAddr, lines: &str) -> (bool, String) {
+/// The same, with these options.
+fn update_with(options: &[&str], client: &str, server: SocketAddr, lines: &str) -> (bool, String) {
     let (ip, port) = (server.ip(), server.port());
     let mut child = Command::new(client)
-        .args(["-y", KEY, "-t", seconds, "-r", "0"])
+        .args(["-y", KEY, "-r", "0"])
+        .args(options)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -162,6 +163,22 @@ fn clients_of_others_change_a_zone_as_they_do_with_coredns() {
                 assert_eq!(ours, theirs, "{client}: {lines}");
             }
         }
+        // A message that needs TCP, and is longer than any query.
+        let many: String = (0..700)
+            .map(|host| format!("update add many-{host}.example.org. 60 TXT \"{host:050}\"\n"))
+            .collect();
+        let tcp = ["-t", "20", "-v"];
+        let (is_content, said) = update_with(&tcp, client, server.address, &many);
+        assert!(is_content, "{client}: {said}");
+        assert_eq!(
+            records(server.address).iter().filter(|line| line.starts_with("many-")).count(),
+            700
+        );
+        if let Some((_, peer)) = &peer {
+            assert!(update_with(&tcp, client, *peer, &many).0);
+            let [ours, theirs] = [server.address, *peer].map(|address| records(address).len());
+            assert_eq!(ours, theirs);
+        }
         // A key with another secret, and none.
         let wrong = KEY.replace("NoTC", "AAAA");
         let port = server.address.port();
@@ -209,7 +226,7 @@ fn what_was_confirmed_is_there_after_a_kill_at_any_moment() {
                 while !stopping.load(Ordering::Relaxed) {
                     let host = number.fetch_add(1, Ordering::Relaxed);
                     let lines = format!("update add h{host}.example.org. 60 A 192.0.2.7");
-                    if update_within("2", client, address, &lines).0 {
+                    if update_with(&["-t", "2"], client, address, &lines).0 {
                         confirmed.lock().unwrap().push(host);
                     }
                 }
