@@ -1,13 +1,14 @@
 //! How much memory zones take and may take. One test: what it looks at belongs to the process.
 
 use nodens_testkit::alloc::{Counting, held};
-use nodens_wire::{Builder, Class, Flags, Name, NameRef, Record, Section, Type};
+use nodens_wire::{Builder, Class, Flags, Name, NameRef, Opcode, Rcode, Record, Section, Type};
 use nodens_zone::catalog::{Catalog, CatalogService, Delay, KnownCatalogs, Listing, Producer};
 use nodens_zone::data::{Data, Difference, Edit, Refused, Served, room};
 use nodens_zone::dnssec::{Denial, SignZoneError, SignedZone, SigningKey, Validity, sign_zone};
 use nodens_zone::image::{Image, ImageError, Writer, Written};
 use nodens_zone::incoming::{Incoming, IncomingError};
 use nodens_zone::journal::{Packed, Step};
+use nodens_zone::update::{Permission, Policy, update};
 use nodens_zone::{RecordRef, Zone, ZoneTable};
 use std::sync::Arc;
 
@@ -125,6 +126,32 @@ fn zones_take_what_they_say_share_what_is_the_same_and_end_where_there_is_no_roo
         Ok(true),
         "the first is not known to be more"
     );
+    // An update for which there is no room is not its client's fault; one that makes room is done.
+    let update = |classes: [Class; 2]| {
+        let mut message = Vec::new();
+        let flags = Flags(0).with_opcode(Opcode::UPDATE);
+        let mut builder = Builder::new(&mut message, 7, flags);
+        builder.question(name("example.com.").view(), Type::SOA, Class::IN);
+        for (number, class) in (1_u32..).zip(classes) {
+            let host = format!("h{:08x}.example.com.", number.wrapping_mul(0x9e37_79b1));
+            let (owner, ttl, rdata) = match class {
+                Class::IN => (name("another-name.example.com."), 5, vec![number as u8; 4]),
+                _ => (name(&host), 0, vec![]),
+            };
+            let record = Record { owner, rtype: Type::A, class, ttl, rdata };
+            builder.push(Section::Authority, &record).unwrap();
+        }
+        let permissions = vec![Permission { key: name("k."), owner: None, types: None }];
+        let (records_max, octets_max, update_records_max) = (u64::MAX, u64::MAX, 10);
+        let policy = Policy { permissions, records_max, octets_max, update_records_max };
+        update((&same, 1 << 30), &policy, name("k.").view(), &message)
+    };
+    let verdict = update([Class::IN, Class::IN]);
+    let reason = verdict.reason.unwrap();
+    assert!(reason.contains("no room: there is no more memory for zones"), "{reason}");
+    assert_eq!((verdict.rcode, verdict.next.is_none()), (Rcode::SERVFAIL, true));
+    let verdict = update([Class::ANY, Class::ANY]);
+    assert_eq!((verdict.rcode, verdict.next.is_some()), (Rcode::NOERROR, true));
     // A transfer that has no room is tried again, but not as a whole zone, which takes more.
     let mut message = Vec::new();
     let mut builder = Builder::new(&mut message, 7, Flags(0).reply());

@@ -154,28 +154,34 @@ fn what_is_too_long_is_refused_in_whatever_pieces_it_comes() {
     server.stop();
 }
 
-#[test]
-fn an_update_may_be_as_long_as_a_message_where_updates_are_taken() {
+/// A Corefile with a zone that takes updates, and the folder of its file.
+fn with_updates() -> (tempfile::TempDir, String) {
     let folder = tempfile::TempDir::new().unwrap();
     let zone = folder.path().join("zone");
     std::fs::write(&zone, "@ 60 SOA ns hostmaster 1 60 60 60 60\n@ 60 NS ns\n").unwrap();
     let tsig = "tsig {\n secret k. NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk=\n}";
     let own = format!("dynupdate {{\n file {}\n allow k. * *\n}}", zone.display());
-    let body = format!("example.org:0 {{\n bind 127.0.0.1\n {tsig}\n {own}\n}}");
-    let (server, other) = (Server::start(&body), Server::start(WHOAMI));
-    let update = |len: usize| {
-        let flags = Flags(0).with_opcode(Opcode::UPDATE);
-        let header = Header { id: 5, flags, counts: [1, 0, 1, 0] }.to_bytes();
-        let mut message = [&header[..], b"\x07example\x03org\0\0\x06\0\x01"].concat();
-        // One record of type NULL.
-        message.extend_from_slice(b"\0\0\x0a\0\x01\0\0\0\0");
-        let rdata = u16::try_from(len - message.len() - 2).unwrap();
-        message.extend_from_slice(&rdata.to_be_bytes());
-        message.resize(len, 0);
-        message
-    };
+    (folder, format!("example.org:0 {{\n bind 127.0.0.1\n {tsig}\n {own}\n}}"))
+}
+
+/// An UPDATE message of this length that has one record, of type NULL.
+fn long_update(len: usize) -> Vec<u8> {
+    let flags = Flags(0).with_opcode(Opcode::UPDATE);
+    let header = Header { id: 5, flags, counts: [1, 0, 1, 0] }.to_bytes();
+    let mut message = [&header[..], b"\x07example\x03org\0\0\x06\0\x01"].concat();
+    message.extend_from_slice(b"\0\0\x0a\0\x01\0\0\0\0");
+    let rdata = u16::try_from(len - message.len() - 2).unwrap();
+    message.extend_from_slice(&rdata.to_be_bytes());
+    message.resize(len, 0);
+    message
+}
+
+#[test]
+fn an_update_may_be_as_long_as_a_message_where_updates_are_taken() {
+    let (_folder, corefile) = with_updates();
+    let (server, other) = (Server::start(&corefile), Server::start(WHOAMI));
     for len in [4096, 4097, 20_000, 65_535] {
-        let stream = framed(&update(len));
+        let stream = framed(&long_update(len));
         for cut in [0, 1, 13, 14, 4097, len] {
             let mut client = Stream::connect(server.address());
             let (first, second) = stream.split_at(cut.min(stream.len()));
@@ -191,7 +197,7 @@ fn an_update_may_be_as_long_as_a_message_where_updates_are_taken() {
     // Nothing else is, and not where there are none.
     let mut query = question(4, "example.org A");
     query.resize(5000, 0);
-    for (address, message) in [(server.address(), query), (other.address(), update(5000))] {
+    for (address, message) in [(server.address(), query), (other.address(), long_update(5000))] {
         let mut client = Stream::connect(address);
         _ = client.0.write_all(&framed(&message));
         let refusal = client.receive();
@@ -334,6 +340,33 @@ fn all_clients_together_hold_no_more_than_they_may_and_the_greediest_loses() {
     assert_eq!(slow.receive().id, 0);
     assert_answered(&from(port, 4).ask("n1.test A"));
     drop((greedy, slow));
+    eventually("nothing to be held", || held() == 0);
+    server.stop();
+}
+
+#[test]
+fn long_updates_that_do_not_end_are_held_within_the_budget_of_all_clients() {
+    const HELD: usize = 1 << 20;
+    let (_folder, corefile) = with_updates();
+    let server = Server::with(&corefile, Options { held_max: HELD, ..Options::default() });
+    let port = server.address().port();
+    let mut part = framed(&long_update(65_535));
+    part.pop();
+    let greedy: Vec<Stream> = (0..40)
+        .map(|_| {
+            let mut stream = from(port, 2);
+            // The server may have closed.
+            _ = stream.0.write_all(&part);
+            stream
+        })
+        .collect();
+    let lost = || greedy.iter().filter(|stream| is_reset(stream)).count();
+    eventually("the greedy client to lose connections", || lost() > 0);
+    let held = || server.count("nodens_tcp_held_bytes") as usize;
+    eventually("connections to be closed until the rest is little enough", || held() <= HELD);
+    assert!(held() > HELD / 2, "{} octets held: more was closed than had to be", held());
+    assert_eq!(from(port, 4).ask("example.org SOA").flags.rcode(), Rcode::NOERROR);
+    drop(greedy);
     eventually("nothing to be held", || held() == 0);
     server.stop();
 }

@@ -67,6 +67,9 @@ fn is_whole(rest: &[u8], before: Check) -> bool {
 
 /// Whether a good frame of a difference stands anywhere behind the beginning of the first one: behind the check
 /// that it continues. If it takes too long to know, there is one.
+///
+/// Whoever may change the zone may have records that look like one. Should they be cut, they are taken for damage:
+/// nothing is lost, and somebody has to look.
 fn has_step(rest: &[u8]) -> bool {
     let mut left = IMAGE_SEARCH_OCTETS;
     for at in CHECK_LEN..rest.len() {
