@@ -100,6 +100,15 @@ impl Server {
         };
         self.log.try_iter().filter_map(line).collect::<Vec<_>>().join("\n")
     }
+
+    /// Waits for a line, which may come after the response.
+    fn wait_for_line(&self, wanted: &str) {
+        let since = Instant::now();
+        while !self.lines().contains(wanted) {
+            assert!(since.elapsed() < TIME, "no line {wanted:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 fn folder() -> (TempDir, PathBuf) {
@@ -249,7 +258,7 @@ fn a_successor_goes_on_with_what_its_predecessor_has_done() {
     // One that waits in vain says so.
     let third = start(found(&path));
     assert_eq!(third.add(7), Rcode::SERVFAIL);
-    assert!(third.lines().contains("is in use by another process, or still being written"));
+    third.wait_for_line("is in use by another process, or still being written");
     assert_eq!(second.wakers.len(), 1);
 }
 
@@ -350,7 +359,7 @@ fn nothing_is_confirmed_or_served_before_it_is_on_the_disk() {
     keys.go.send(false).unwrap();
     assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::SERVFAIL));
     assert_eq!((server.serial(), found(&path).soa().unwrap().serial().0), (3, 3));
-    assert!(server.lines().contains("UPDATE for example.org. failed: committing zone: broken"));
+    server.wait_for_line("UPDATE for example.org. failed: committing zone: broken");
     let answer = server.push(4);
     let (begun, folder) = (keys.pass(), keys.pass());
     assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::NOERROR));
