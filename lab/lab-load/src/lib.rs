@@ -53,6 +53,8 @@ pub use lab_random as rng;
 pub use lab_workload::{Workload, cluster, names, workload};
 pub use run::{Config, Observer, Outcome, Pace, Progress, Spin, Stamps, Transport};
 pub use run::{run, run_by, run_watched};
+pub use session::Loss;
+pub use udp::errors::{REFUSED_LEN, has_no_room, is_refusal};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;

@@ -1,6 +1,6 @@
 //! The loop over connected UDP sockets.
 
-mod errors;
+pub(crate) mod errors;
 mod fetch;
 mod open;
 

@@ -1,6 +1,7 @@
 //! Counts and times of queries, in the tally of `lab-load`.
 
 use crate::flight::Flying;
+use lab_load::Loss;
 use lab_load::tally::{Cohort, Counts, Span, Tally};
 use lab_workload::recorded::Carrier;
 use nodens_wire::{Flags, Header, Records, Type};
@@ -12,37 +13,12 @@ pub(crate) struct Books {
     timeout: u64,
 }
 
-/// Why a query that was sent has no answer in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    TimedOut,
-    Refused,
-    ConnectionFailed,
-}
-
-impl Loss {
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::TimedOut => "timed out",
-            Self::Refused => "refused (ICMP)",
-            Self::ConnectionFailed => "its connection failed",
-        }
-    }
-
-    fn of_run(self, counts: &mut Counts) -> &mut u64 {
-        match self {
-            Self::TimedOut => &mut counts.timed_out,
-            Self::Refused => &mut counts.refused,
-            Self::ConnectionFailed => &mut counts.connection_failed,
-        }
-    }
-
-    fn of_second(self, cohort: &mut Cohort) -> &mut u64 {
-        match self {
-            Self::TimedOut => &mut cohort.timed_out,
-            Self::Refused => &mut cohort.refused,
-            Self::ConnectionFailed => &mut cohort.connection_failed,
-        }
+/// Why a query has no answer, in words.
+pub(crate) fn text(loss: Loss) -> &'static str {
+    match loss {
+        Loss::TimedOut => "timed out",
+        Loss::Refused => "refused (ICMP)",
+        Loss::ConnectionFailed => "its connection failed",
     }
 }
 

@@ -5,17 +5,17 @@ use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 
 /// Octets of a query that came back: enough for its header.
-const REFUSED_LEN: usize = 64;
+pub const REFUSED_LEN: usize = 64;
 
 /// Whether the kernel had no room for a datagram.
-pub(super) fn has_no_room(error: &io::Error) -> bool {
+pub fn has_no_room(error: &io::Error) -> bool {
     // ENOBUFS has no kind of its own.
     const ENOBUFS: i32 = 105;
     error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
 }
 
 /// Whether an earlier datagram came back as undeliverable.
-pub(super) fn is_refusal(error: &io::Error) -> bool {
+pub fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable

@@ -1,37 +1,25 @@
 //! What comes back: responses, refusals, and nothing in time.
 
 use super::{Engine, is_answer};
-use crate::books::Loss;
+use crate::books;
 use crate::flight::{State, Tag};
 use crate::lanes::Kind;
 use crate::limits::RECEIVED_MAX;
+use lab_load::{Loss, REFUSED_LEN, is_refusal};
 use lab_workload::recorded::Carrier;
 use nodens_wire::{Flags, HEADER_LEN, Header};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::AsFd;
-
-/// Octets of a query that came back: enough for its header.
-const REFUSED_LEN: usize = 64;
-
-/// Whether the kernel had no room for a datagram.
-pub(super) fn has_no_room(error: &io::Error) -> bool {
-    // ENOBUFS has no kind of its own.
-    const ENOBUFS: i32 = 105;
-    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
-}
-
-/// Whether an earlier datagram came back as undeliverable.
-pub(super) fn is_refusal(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
-    )
-}
+use std::time::Duration;
 
 impl Engine<'_> {
     /// Waits for sockets, at most until the next step, and takes what is there.
     pub(super) fn receive(&mut self) -> io::Result<()> {
         let pause = self.pause();
+        self.take_ready(pause)
+    }
+
+    fn take_ready(&mut self, pause: Duration) -> io::Result<()> {
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
         ready.extend(self.poller.wait(pause)?);
@@ -110,7 +98,11 @@ impl Engine<'_> {
             State::Waiting => {
                 flying.state = State::AnsweredLate;
                 let recorded = flying.recorded.take();
-                self.comparison.lost(flying.number, recorded.as_deref(), Loss::TimedOut.text());
+                self.comparison.lost(
+                    flying.number,
+                    recorded.as_deref(),
+                    books::text(Loss::TimedOut),
+                );
                 self.books.lose(flying, Loss::TimedOut);
                 self.late(carrier, took);
                 self.settle(at, serial);
@@ -144,7 +136,7 @@ impl Engine<'_> {
         let Some(flying) = found else { return };
         flying.state = State::Failed;
         let (at, recorded) = (flying.lane, flying.recorded.take());
-        self.comparison.lost(flying.number, recorded.as_deref(), loss.text());
+        self.comparison.lost(flying.number, recorded.as_deref(), books::text(loss));
         self.books.lose(flying, loss);
         self.settle(at, tag.serial);
     }
@@ -168,10 +160,14 @@ impl Engine<'_> {
     pub(super) fn expire(&mut self, now: u64) {
         if self.flight.is_overdue(now) {
             // A pause of this thread is not the server's fault: what came meanwhile is in the sockets.
-            self.fetch_all();
+            _ = self.take_ready(Duration::ZERO);
         }
         while let Some((tag, flying)) = self.flight.expire(now) {
-            self.comparison.lost(flying.number, flying.recorded.as_deref(), Loss::TimedOut.text());
+            self.comparison.lost(
+                flying.number,
+                flying.recorded.as_deref(),
+                books::text(Loss::TimedOut),
+            );
             self.books.lose(&flying, Loss::TimedOut);
             self.settle(flying.lane, tag.serial);
             self.close_if_done(flying.lane, now);
@@ -182,24 +178,6 @@ impl Engine<'_> {
             }
         }
         self.give_up_dialling(now);
-    }
-
-    /// Takes what is in all sockets that have something.
-    fn fetch_all(&mut self) {
-        let mut ready = std::mem::take(&mut self.ready);
-        ready.clear();
-        if let Ok(events) = self.poller.wait(std::time::Duration::ZERO) {
-            ready.extend(events);
-        }
-        for event in &ready {
-            let at = usize::try_from(event.token).unwrap_or(usize::MAX);
-            match self.lanes.get(at).map(|lane| matches!(lane.kind, Kind::Udp(_))) {
-                Some(true) => self.receive_datagrams(at),
-                Some(false) => self.serve_connection(at, event.writable),
-                None => {}
-            }
-        }
-        self.ready = ready;
     }
 
     /// A batch that takes no memory.

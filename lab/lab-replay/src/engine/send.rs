@@ -1,6 +1,6 @@
 //! Queries on their way out: a socket, an ID, and what is known of them while they are in flight.
 
-use super::{Engine, receive};
+use super::Engine;
 use crate::feed::{Action, Step};
 use crate::flight::{Flying, State, Tag};
 use crate::lanes::{Found, Key, Kind};
@@ -108,8 +108,8 @@ impl Engine<'_> {
                     self.sent(tag, flying);
                     return None;
                 }
-                Err(error) if receive::has_no_room(&error) => return Some(step),
-                Err(error) if receive::is_refusal(&error) && tried < SEND_TRIES => {
+                Err(error) if lab_load::has_no_room(&error) => return Some(step),
+                Err(error) if lab_load::is_refusal(&error) && tried < SEND_TRIES => {
                     self.take_refusals(at);
                 }
                 Err(error) => {

@@ -2,11 +2,11 @@
 
 use super::send::NoLane;
 use super::{Engine, is_done};
-use crate::books::Loss;
 use crate::connection::End;
 use crate::feed::{Action, Step};
 use crate::flight::{State, Tag};
 use crate::lanes::{Key, Kind};
+use lab_load::Loss;
 use lab_load::tally::{Closure, Failure};
 use lab_sys::poll::Interest;
 use lab_workload::recorded::Carrier;
