@@ -302,6 +302,14 @@ fn what_is_not_answered_does_not_keep_a_connection_open() {
     }
 }
 
+/// Waits until the server has closed what it must of `greedy` to hold at most so many octets, and not much more.
+fn wait_until_within(server: &Server, greedy: &[Stream], most: usize) {
+    eventually("the greedy client to lose connections", || greedy.iter().any(is_reset));
+    let held = || server.count("nodens_tcp_held_bytes") as usize;
+    eventually("connections to be closed until the rest is little enough", || held() <= most);
+    assert!(held() > most / 2, "{} octets held: more was closed than had to be", held());
+}
+
 #[test]
 fn all_clients_together_hold_no_more_than_they_may_and_the_greediest_loses() {
     const HELD: usize = 4 << 20;
@@ -330,17 +338,14 @@ fn all_clients_together_hold_no_more_than_they_may_and_the_greediest_loses() {
             stream
         })
         .collect();
-    let lost = || greedy.iter().filter(|stream| is_reset(stream)).count();
-    eventually("the greedy client to lose connections", || lost() > 0);
-    let held = || server.count("nodens_tcp_held_bytes") as usize;
-    eventually("connections to be closed until the rest is little enough", || held() <= HELD);
-    assert!(held() > HELD / 2, "{} octets held: more was closed than had to be", held());
+    wait_until_within(&server, &greedy, HELD);
     let closed = server.count("nodens_tcp_closed_total{reason=\"unread_in_all\"}");
-    assert!(closed as usize >= lost(), "{closed} counted");
+    let lost = greedy.iter().filter(|stream| is_reset(stream)).count();
+    assert!(closed as usize >= lost, "{closed} counted");
     assert_eq!(slow.receive().id, 0);
     assert_answered(&from(port, 4).ask("n1.test A"));
     drop((greedy, slow));
-    eventually("nothing to be held", || held() == 0);
+    eventually("nothing to be held", || server.count("nodens_tcp_held_bytes") == 0);
     server.stop();
 }
 
@@ -360,14 +365,10 @@ fn long_updates_that_do_not_end_are_held_within_the_budget_of_all_clients() {
             stream
         })
         .collect();
-    let lost = || greedy.iter().filter(|stream| is_reset(stream)).count();
-    eventually("the greedy client to lose connections", || lost() > 0);
-    let held = || server.count("nodens_tcp_held_bytes") as usize;
-    eventually("connections to be closed until the rest is little enough", || held() <= HELD);
-    assert!(held() > HELD / 2, "{} octets held: more was closed than had to be", held());
+    wait_until_within(&server, &greedy, HELD);
     assert_eq!(from(port, 4).ask("example.org SOA").flags.rcode(), Rcode::NOERROR);
     drop(greedy);
-    eventually("nothing to be held", || held() == 0);
+    eventually("nothing to be held", || server.count("nodens_tcp_held_bytes") == 0);
     server.stop();
 }
 

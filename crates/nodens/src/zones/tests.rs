@@ -2,6 +2,16 @@ use super::*;
 use nodens_core::log::Sink;
 use std::fmt::Write;
 
+/// The zones of a Corefile.
+fn of_corefile(text: &str) -> Zones {
+    let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(9999).0)));
+    let tree = nodens_corefile::parse("Corefile", text, &nodens_corefile::SystemSources).unwrap();
+    let config = nodens_core::build(&tree, &Default::default(), &shared).unwrap();
+    let zones = Zones::new(shared);
+    zones.take_up(Arc::new(config));
+    zones
+}
+
 /// Zones in files, of which one cannot be read.
 fn zones(count: usize) -> (Zones, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -13,12 +23,7 @@ fn zones(count: usize) -> (Zones, tempfile::TempDir) {
         _ = writeln!(text, " file {} z{number:04}.Example", path.display());
     }
     _ = writeln!(text, " file {}/none lost.example\n}}", folder.path().display());
-    let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(9999).0)));
-    let tree = nodens_corefile::parse("Corefile", &text, &nodens_corefile::SystemSources).unwrap();
-    let config = nodens_core::build(&tree, &Default::default(), &shared).unwrap();
-    let zones = Zones::new(shared);
-    zones.take_up(Arc::new(config));
-    (zones, folder)
+    (of_corefile(&text), folder)
 }
 
 #[test]
@@ -90,12 +95,7 @@ fn twice(count: usize) -> (Zones, tempfile::TempDir) {
             " secondary cat.example {{\n transfer from 192.0.2.{port}\n catalog\n }}\n}}"
         );
     }
-    let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(9999).0)));
-    let tree = nodens_corefile::parse("Corefile", &text, &nodens_corefile::SystemSources).unwrap();
-    let config = nodens_core::build(&tree, &Default::default(), &shared).unwrap();
-    let zones = Zones::new(shared);
-    zones.take_up(Arc::new(config));
-    (zones, folder)
+    (of_corefile(&text), folder)
 }
 
 #[test]
