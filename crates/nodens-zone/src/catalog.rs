@@ -1,7 +1,8 @@
 //! Catalog zones: zones whose records name other zones (RFC 9432).
 //!
-//! [`Produced`] is one that lists zones of this server. A [`Catalog`] has the members of one that comes from elsewhere; it takes up
-//! another version by what changed. What becomes of members is decided by whoever keeps zones; [`Catalog::member`] is what a change of ownership is looked up by.
+//! [`Produced`] is a catalog of the zones of this server. [`Catalog`] is the list of members of a catalog that another
+//! server produces; a new version of it is read by its differences from the last. Which members are served, and which
+//! catalog owns a member, is decided by the caller, who asks [`Catalog::member`].
 
 use crate::data::Data;
 use crate::zone::RecordRef;

@@ -57,8 +57,8 @@ enum Fate {
 }
 
 impl Keeper {
-    /// A catalog is this version, or none: its members are served from now on, and others not any more, by
-    /// every directive that has it. While there is none, or it is broken, the last one stays in force.
+    /// Serves the members of this version of a catalog from now on, and no others, in every directive that has
+    /// the catalog. Without a version, or with one that cannot be read, the members stay those of the last good one.
     pub(super) fn apply_catalog(&mut self, zone: &Arc<SecondaryZone>, data: Option<&Data>) {
         let read = match data {
             Some(data) => self.read_catalog(zone, data),

@@ -487,7 +487,8 @@ fn a_version_that_had_readers_is_freed_soon_after_the_last_of_them() {
     }
 }
 
-/// A version of a catalog with one member, or of a zone that is none.
+/// The records of a zone with one member. `version` is its catalog version: with an unknown one the zone is
+/// no catalog.
 fn catalog(serial: u32, version: &[u8]) -> Vec<Record> {
     let below = |owner: &str, rtype, rdata: &[u8]| {
         let (owner, rdata) = (name(&format!("{owner}example.org.")), rdata.to_vec());

@@ -126,8 +126,8 @@ fn shares(zones: &[Arc<DynamicZone>]) -> Vec<Vec<Arc<DynamicZone>>> {
 }
 
 impl Drop for Updates {
-    /// Waits for what is being written, but no longer than it may take: who goes on with a database finds it
-    /// locked until that has ended.
+    /// Waits a limited time for writes under way. A database stays locked until its write has ended, so that
+    /// no other writer begins before.
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         self.threads.iter().for_each(|own| own.thread.thread().unpark());

@@ -176,8 +176,8 @@ impl Handle for Transfer {
     }
 }
 
-/// Writes the first message, and leaves the others to whoever sends it; to a client that has the version
-/// `known`, differences.
+/// Writes the first message of a transfer; the sender of the response writes those that follow. A client that
+/// has the version `known` gets the differences from it, if they are kept.
 fn begin(source: &dyn Zone, is_stream: bool, known: Option<Serial>, cx: &mut Cx<'_>) -> Step {
     let q = &cx.job.current;
     let flags = q.flags.reply().with(Flags::AA, true);

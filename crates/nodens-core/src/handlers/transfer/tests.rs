@@ -478,7 +478,7 @@ fn a_catalog_is_not_told_out_of_the_cache() {
         let answer = bench.ask("cat.example. SOA").answer;
         answer.into_iter().next().map(|soa| Soa::new(soa).unwrap().serial().0)
     };
-    // Neither is it kept that there is none yet.
+    // `cache` does not keep the failure from before the catalog was made, either.
     assert_eq!(serial(&mut bench), None);
     produce(&bench, 1000);
     assert_eq!(serial(&mut bench), Some(1000));
