@@ -91,6 +91,7 @@ impl Plan {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let disturbance = scope.spawn(|| -> Result<u32> {
+                loads::stand_back(&lab.cpus.others);
                 let mut count = 0;
                 while !over.load(Ordering::Relaxed) {
                     disturb()?;
@@ -115,6 +116,11 @@ fn tail(of: &Loaded) -> Option<f64> {
     }
 }
 
+/// What of the tails is the load's own: how late it sent.
+fn lateness(loads: [&Loaded; 5]) -> String {
+    loads.map(|of| term::quantile(of.outcome.tally.lateness.quantile(0.999))).join(", ")
+}
+
 fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
     let progress = Progress::new(peer.name);
     let zones = Zones::new(0, lab.args.records, 1).whole_only();
@@ -132,8 +138,8 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
     let (file_quiet, file, count_file) = from_file(lab, peer, &progress)?;
     let over =
         |of: &Loaded, quiet: &Loaded| tail(of).zip(tail(quiet)).map(|(of, quiet)| of / quiet);
-    let lost: u64 =
-        [&quiet, &coming, &going, &file_quiet, &file].into_iter().map(Loaded::lost).sum();
+    let loads = [&quiet, &coming, &going, &file_quiet, &file];
+    let lost: u64 = loads.into_iter().map(Loaded::lost).sum();
     sheet.row(
         peer.name,
         vec![
@@ -150,8 +156,10 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
         ],
     );
     sheet.notes.push(format!(
-        "{}: {}; {count_in} transfers in, {count_out} out, {count_file} versions of the file",
-        peer.name, peer.version
+        "{}: {}; {count_in} transfers in, {count_out} out, {count_file} versions of the file; p99.9 of how late queries were sent: {}",
+        peer.name,
+        peer.version,
+        lateness(loads)
     ));
     Ok(())
 }

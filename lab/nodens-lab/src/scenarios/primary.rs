@@ -1,6 +1,7 @@
 //! A primary inside this process: it answers for [`Zones`] over UDP and TCP, transfers them by AXFR and
 //! IXFR, and sends NOTIFY. So every secondary gets the same octets from the same server, at the rate that it can take.
 
+use super::loads;
 use super::zones::{Stream, Which, Zones, name_of};
 use crate::child::Account;
 use anyhow::{Context, Result};
@@ -68,9 +69,7 @@ impl Primary {
         let mut server = Server::new(udp.try_clone()?, listener, shared.clone())?;
         let cpus = cpus.to_vec();
         let thread = std::thread::Builder::new().name("primary".into()).spawn(move || {
-            if !cpus.is_empty() && lab_sys::cpu::pin(&cpus).is_err() {
-                eprintln!("the primary could not be pinned to its CPU");
-            }
+            loads::stand_back(&cpus);
             if let Ok(task) = std::fs::read_link("/proc/thread-self") {
                 server.shared.task.get_or_init(|| Path::new("/proc").join(task));
             }
