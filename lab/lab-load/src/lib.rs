@@ -31,6 +31,7 @@ pub mod fates;
 pub mod host;
 pub mod judge;
 pub mod life;
+mod loss;
 pub mod objective;
 mod plan;
 mod ports;
@@ -51,9 +52,9 @@ mod udp;
 
 pub use lab_random as rng;
 pub use lab_workload::{Workload, cluster, names, workload};
+pub use loss::Loss;
 pub use run::{Config, Observer, Outcome, Pace, Progress, Spin, Stamps, Transport};
 pub use run::{run, run_by, run_watched};
-pub use session::Loss;
 pub use udp::errors::{REFUSED_LEN, has_no_room, is_refusal};
 
 /// Nanoseconds in a second.

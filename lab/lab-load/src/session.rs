@@ -1,8 +1,9 @@
 //! One thread's clients: queries issued, messages matched, timeouts. No I/O and no clock.
 
 use crate::fates::{End, Fate, Fates};
+use crate::loss::Loss;
 use crate::table::{Rest, Slot, State, Table};
-use crate::tally::{Cohort, Counts, Span, Tally, final_time};
+use crate::tally::{Cohort, Span, Tally, final_time};
 use crate::{SECOND, Workload};
 use nodens_wire::reader::Reader;
 use nodens_wire::{Flags, HEADER_LEN, Header, Opcode, Type};
@@ -312,37 +313,6 @@ impl<'w> Session<'w> {
         }
         let cohort = self.tally.cohorts.get(second as usize).cloned().unwrap_or_default();
         cohort.is_settled().then_some(Cohort { is_final: true, ..cohort })
-    }
-}
-
-/// Why a sent item has no answer in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// None came.
-    TimedOut,
-    /// It came back in an ICMP message.
-    Refused,
-    /// Its connection failed.
-    ConnectionFailed,
-}
-
-impl Loss {
-    /// Where it is counted for the whole run.
-    pub fn of_run(self, counts: &mut Counts) -> &mut u64 {
-        match self {
-            Self::TimedOut => &mut counts.timed_out,
-            Self::Refused => &mut counts.refused,
-            Self::ConnectionFailed => &mut counts.connection_failed,
-        }
-    }
-
-    /// Where it is counted for its second.
-    pub fn of_second(self, cohort: &mut Cohort) -> &mut u64 {
-        match self {
-            Self::TimedOut => &mut cohort.timed_out,
-            Self::Refused => &mut cohort.refused,
-            Self::ConnectionFailed => &mut cohort.connection_failed,
-        }
     }
 }
 
