@@ -5,6 +5,7 @@
 //!
 //! - [`batch`]: many datagrams per system call (`recvmmsg`, `sendmmsg`);
 //! - [`socket`]: what went wrong on a socket (ICMP errors, datagrams dropped by the kernel);
+//! - [`option`]: options of sockets that are one number;
 //! - [`limits`]: how many descriptors the process may have;
 //! - [`poll`]: readiness of many descriptors, with a wait in nanoseconds;
 //! - [`cpu`]: CPU time, pinning, and children that end with their parent;
@@ -13,6 +14,7 @@
 pub mod batch;
 pub mod cpu;
 pub mod limits;
+pub mod option;
 pub mod poll;
 pub mod process;
 pub mod socket;

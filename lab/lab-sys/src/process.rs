@@ -2,7 +2,8 @@
 
 use std::io;
 use std::mem;
-use std::process::Child;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// CPU time, user and system, of all children that have ended and been waited for.
@@ -34,6 +35,24 @@ pub fn interrupt(child: &mut Child) -> io::Result<()> {
     crate::check(libc::c_long::from(result)).map(drop)
 }
 
+/// Starts `command` in a session of its own: the terminal's signals do not reach it, and it ignores
+/// requests to end, as do those it starts.
+pub fn spawn_detached(command: &mut Command) -> io::Result<Child> {
+    let detach = || {
+        // SAFETY: takes no argument and is safe to call between fork and exec.
+        crate::check(libc::c_long::from(unsafe { libc::setsid() }))?;
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+            // SAFETY: takes no pointer and is safe to call between fork and exec.
+            if unsafe { libc::signal(signal, libc::SIG_IGN) } == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls and neither allocates nor takes a lock.
+    unsafe { command.pre_exec(detach) }.spawn()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +75,19 @@ mod tests {
         interrupt(&mut child).unwrap();
         assert!(!child.wait().unwrap().success());
         interrupt(&mut child).unwrap();
+    }
+
+    #[test]
+    fn a_detached_process_leads_a_session_and_stays_when_it_is_asked_to_end() {
+        let mut child = spawn_detached(Command::new("sleep").arg("600")).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        // After the name: state, parent, process group, session.
+        let session = status.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap();
+        assert_eq!(session, child.id().to_string());
+        interrupt(&mut child).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        assert!(!child.wait().unwrap().success());
     }
 }

@@ -1,0 +1,260 @@
+//! The file that says what was there before, so that it can be restored whatever happens.
+//!
+//! A line is eight octets of SHA-256 in hexadecimal digits, a space, and JSON. Lines are only
+//! appended, and are on the disk before anything is done that they describe the undoing of.
+
+use crate::error::Error;
+use crate::network::Network;
+use crate::setting::Setting;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// How the names of journals end.
+const EXTENSION: &str = "journal";
+/// A journal has a few lines of a few hundred octets; what is larger is none.
+const MOST_OCTETS: u64 = 16 << 20;
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Line {
+    /// A process changes settings while the machine has this boot ID.
+    Begin { process: u32, boot: String },
+    /// Namespaces that it is about to make.
+    Network(Network),
+    /// A value before it was changed.
+    Saved { setting: Setting, value: String },
+}
+
+/// A journal that is being written. Its lock says so.
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    undo: Undo,
+}
+
+/// What there is to undo.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Undo {
+    pub(crate) networks: Vec<Network>,
+    pub(crate) saved: Vec<(Setting, String)>,
+}
+
+impl Journal {
+    /// A new file in `folder`, for the session of `process`.
+    pub(crate) fn create(folder: &Path, process: u32) -> Result<Self, Error> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| Error::File { path, error }
+        };
+        prepare(folder).map_err(failed(folder))?;
+        let own = std::process::id();
+        let path = folder.join(format!("{process}-{own}.{EXTENSION}"));
+        // Until it is locked it has a name that no other process looks for.
+        let first = path.with_extension("new");
+        _ = fs::remove_file(&first);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&first);
+        let file = file.map_err(failed(&first))?;
+        file.lock_shared().map_err(failed(&first))?;
+        let mut journal = Self { path: path.clone(), file, undo: Undo::default() };
+        journal.append(&Line::Begin { process, boot: boot() })?;
+        fs::rename(&first, &path).map_err(failed(&path))?;
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed(folder))?;
+        Ok(journal)
+    }
+
+    /// Appends a line; it is on the disk when this returns.
+    pub(crate) fn append(&mut self, line: &Line) -> Result<(), Error> {
+        let text = encode(line);
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_all());
+        written.map_err(|error| Error::File { path: self.path.clone(), error })?;
+        self.undo.take(line.clone());
+        Ok(())
+    }
+
+    /// What there is to undo so far.
+    pub(crate) fn undo(&self) -> &Undo {
+        &self.undo
+    }
+
+    /// Removes it: there is nothing left to undo.
+    pub(crate) fn remove(self) -> Result<(), Error> {
+        let path = self.path;
+        fs::remove_file(&path).map_err(|error| Error::File { path, error })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Undo {
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Begin { .. } => {}
+            Line::Network(network) if network.is_ours() => self.networks.push(network),
+            Line::Network(_) => {}
+            Line::Saved { setting, value } => self.saved.push((setting, value)),
+        }
+    }
+
+    /// Gives every setting its saved value, the last one first, reads it back, and says what failed.
+    pub(crate) fn restore(&self) -> Vec<String> {
+        let restored = self.saved.iter().rev().map(|(setting, value)| setting.restore(value));
+        restored.filter_map(Result::err).collect()
+    }
+
+    /// The same, and removes the namespaces.
+    pub(crate) fn end(&self) -> Vec<String> {
+        let mut failed = self.restore();
+        failed.extend(self.networks.iter().filter_map(|network| network.remove().err()));
+        failed
+    }
+}
+
+/// A journal that an earlier run left, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// Where it was.
+    pub path: PathBuf,
+    /// Settings that were restored; 0 if the machine has started again since.
+    pub restored: usize,
+    /// True if the machine has started again since: no setting survives that.
+    pub other_boot: bool,
+    /// Lines that could not be read.
+    pub damaged: usize,
+    /// What could not be restored. The journal is then kept.
+    pub failed: Vec<String>,
+}
+
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, restored, damaged, failed, .. } = self;
+        write!(f, "{}: ", path.display())?;
+        if self.other_boot {
+            write!(f, "from before the machine was started, so nothing was left to restore")?;
+        } else {
+            write!(f, "{restored} settings of an earlier run restored")?;
+        }
+        if *damaged > 0 {
+            write!(f, "; {damaged} lines were damaged")?;
+        }
+        if !failed.is_empty() {
+            write!(f, "; failed: {}", failed.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Restores what runs left behind whose keeper has ended as well.
+pub(crate) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, Error> {
+    let failed = |error| Error::File { path: folder.to_owned(), error };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    prepare(folder).map_err(failed)?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_none_or(|extension| extension != EXTENSION) {
+            continue;
+        }
+        found.extend(leftover(&path).map_err(|error| Error::File { path, error })?);
+    }
+    Ok(found)
+}
+
+/// None if its keeper still works on it.
+fn leftover(path: &Path) -> io::Result<Option<Leftover>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    if !path.exists() {
+        // Another process was faster.
+        return Ok(None);
+    }
+    let mut text = Vec::new();
+    (&file).take(MOST_OCTETS).read_to_end(&mut text)?;
+    let Contents { undo, other_boot, damaged } = Contents::read(&String::from_utf8_lossy(&text));
+    let failed = if other_boot { Vec::new() } else { undo.end() };
+    let restored = if other_boot { 0 } else { undo.saved.len() };
+    if failed.is_empty() {
+        match damaged {
+            0 => fs::remove_file(path)?,
+            // Whatever it said, somebody may want to look at it.
+            _ => fs::rename(path, path.with_extension("damaged"))?,
+        }
+    }
+    let path = path.to_owned();
+    Ok(Some(Leftover { path, restored, other_boot, damaged, failed }))
+}
+
+/// What a journal says, as far as it can be read.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Contents {
+    undo: Undo,
+    other_boot: bool,
+    damaged: usize,
+}
+
+impl Contents {
+    fn read(text: &str) -> Self {
+        let mut contents = Self::default();
+        // A line that was cut was not yet on the disk, so what it describes was not done.
+        let whole = text.rfind('\n').map_or("", |end| text.get(..end).unwrap_or(""));
+        for line in whole.lines() {
+            match decode(line) {
+                None => contents.damaged += 1,
+                Some(Line::Begin { boot: of, .. }) => contents.other_boot = of != boot(),
+                Some(line) => contents.undo.take(line),
+            }
+        }
+        contents
+    }
+}
+
+fn encode(line: &Line) -> String {
+    let json = serde_json::to_string(line).unwrap_or_default();
+    format!("{} {json}\n", sum(&json))
+}
+
+fn decode(line: &str) -> Option<Line> {
+    let (expected, json) = line.split_once(' ')?;
+    (sum(json) == expected).then(|| serde_json::from_str(json).ok())?
+}
+
+fn sum(json: &str) -> String {
+    let digest = Sha256::digest(json.as_bytes());
+    digest.iter().take(8).map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// Changes with every start of the machine.
+fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// A folder that only this user can write to: what stands in it is written to settings of the kernel.
+fn prepare(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let data = fs::metadata(folder)?;
+    let own = rustix::process::geteuid().as_raw();
+    if data.uid() != own || data.mode() & 0o022 != 0 {
+        return Err(io::Error::other("other users can write to this folder"));
+    }
+    Ok(())
+}

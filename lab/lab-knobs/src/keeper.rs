@@ -1,0 +1,272 @@
+//! The process that changes settings and restores them.
+//!
+//! It is a second process of the same program, in a session of its own, so that Ctrl-C and the end of
+//! a terminal do not reach it. It makes every change itself, one after the other, on requests that
+//! it reads from its standard input. When that ends, whether the program asked for it or was killed,
+//! no change is under way and everything is restored.
+
+use crate::catalogue::PRESENT;
+use crate::error::Error;
+use crate::journal::{self, Journal, Leftover, Line};
+use crate::protocol::{Reply, Request};
+use crate::setting::Setting;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Tells the keeper which folder its journal belongs to.
+const FOLDER: &str = "NODENS_LAB_JOURNALS";
+/// The folder unless another one is chosen.
+const DEFAULT_FOLDER: &str = "/var/lib/nodens-lab/journals";
+
+/// How the process that changes settings is started, and where its journals are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keeper {
+    arguments: Vec<OsString>,
+    folder: PathBuf,
+}
+
+impl Keeper {
+    /// This program with `arguments`, which make it call [`run`] and nothing else.
+    pub fn new<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> Self {
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Self { arguments, folder: DEFAULT_FOLDER.into() }
+    }
+
+    /// With its journals in another folder, which has to be on a disk or in memory of this machine.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        self.folder = folder.to_owned();
+        self
+    }
+
+    /// Restores what runs left changed whose keeper has ended as well, and says so.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read, or other users can write to it.
+    pub fn leftovers(&self) -> Result<Vec<Leftover>, Error> {
+        journal::leftovers(&self.folder)
+    }
+
+    pub(crate) fn start(&self) -> Result<Connection, Error> {
+        let failed = |error: std::io::Error| Error::Keeper(format!("cannot be started: {error}"));
+        // This very file, also if another one has its name by now.
+        let mut command = Command::new("/proc/self/exe");
+        command.args(&self.arguments).env(FOLDER, &self.folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = lab_sys::process::spawn_detached(&mut command).map_err(failed)?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (input, output) = pipes.ok_or_else(|| Error::Keeper("has no pipes".to_owned()))?;
+        let mut connection =
+            Connection { child, input: Some(input), output: BufReader::new(output) };
+        connection.expect_done()?;
+        Ok(connection)
+    }
+}
+
+/// The program's end of the pipes to its keeper.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Connection {
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
+        let gone = |error: std::io::Error| Error::Keeper(format!("has ended: {error}"));
+        let input = self.input.as_mut().ok_or_else(|| Error::Keeper("has ended".to_owned()))?;
+        let mut line = serde_json::to_vec(request).map_err(|e| Error::Keeper(e.to_string()))?;
+        line.push(b'\n');
+        input.write_all(&line).map_err(gone)?;
+        self.reply()
+    }
+
+    /// Asks for what has no other reply than that it is done.
+    pub(crate) fn order(&mut self, request: &Request) -> Result<(), Error> {
+        match self.ask(request)? {
+            Reply::Done => Ok(()),
+            Reply::Failed(failed) => Err(Error::Failed(failed)),
+            other => Err(Error::Keeper(format!("replies {other:?}"))),
+        }
+    }
+
+    fn expect_done(&mut self) -> Result<(), Error> {
+        match self.reply()? {
+            Reply::Done => Ok(()),
+            Reply::Failed(failed) => Err(Error::Failed(failed)),
+            other => Err(Error::Keeper(format!("begins with {other:?}"))),
+        }
+    }
+
+    fn reply(&mut self) -> Result<Reply, Error> {
+        let mut line = String::new();
+        let read = self.output.read_line(&mut line);
+        let gone = |reason: String| Error::Keeper(format!("has ended: {reason}"));
+        match read {
+            Ok(0) => Err(gone("it says no more".to_owned())),
+            Ok(_) => serde_json::from_str(&line)
+                .map_err(|error| Error::Keeper(format!("says `{}`: {error}", line.trim_end()))),
+            Err(error) => Err(gone(error.to_string())),
+        }
+    }
+
+    /// Its number.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it end, waits for that, and says whether it did so in good order.
+    pub(crate) fn close(&mut self) -> bool {
+        self.input = None;
+        self.child.wait().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The whole life of a keeper: to be called by a program that [`Keeper::new`]'s arguments start.
+///
+/// # Errors
+///
+/// It was started by somebody else, or something could not be restored; that has been written to
+/// standard error, too.
+pub fn run() -> Result<(), Error> {
+    let folder = std::env::var_os(FOLDER).map(PathBuf::from);
+    let folder = folder.ok_or_else(|| {
+        Error::Keeper("is started by other commands, not by users".to_owned())
+    })?;
+    let program = rustix::process::getppid().map_or(0, |id| id.as_raw_nonzero().get());
+    let program = u32::try_from(program).unwrap_or(0);
+    let mut journal = match Journal::create(&folder, program) {
+        Ok(journal) => journal,
+        Err(error) => {
+            say(&Reply::Failed(vec![error.to_string()]));
+            return Err(error);
+        }
+    };
+    // No folder is kept in use by a process that users do not see.
+    _ = std::env::set_current_dir("/");
+    say(&Reply::Done);
+    let mut work = Work { journal: &mut journal, knobs: BTreeMap::new() };
+    let mut asked = false;
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        match serde_json::from_str(&line) {
+            Ok(Request::End) => {
+                asked = true;
+                break;
+            }
+            Ok(request) => say(&work.request(request)),
+            Err(error) => say(&Reply::Failed(vec![format!("request `{line}`: {error}")])),
+        }
+    }
+    end(journal, program, asked)
+}
+
+/// Restores everything and reports it: to the program, or to whoever reads the terminal.
+fn end(journal: Journal, program: u32, asked: bool) -> Result<(), Error> {
+    let failed = journal.undo().end();
+    if !failed.is_empty() {
+        let path = journal.path().display();
+        eprintln!("nodens-lab: settings could not be restored ({path}): {}", failed.join("; "));
+        say(&Reply::Failed(failed.clone()));
+        return Err(Error::Failed(failed));
+    }
+    let count = journal.undo().saved.len();
+    journal.remove()?;
+    if asked {
+        say(&Reply::Done);
+    } else {
+        eprintln!("nodens-lab: process {program} ended early; {count} settings are restored");
+    }
+    Ok(())
+}
+
+/// Writes a reply. If the program has gone, its standard input says so next.
+fn say(reply: &Reply) {
+    let Ok(mut line) = serde_json::to_vec(reply) else { return };
+    line.push(b'\n');
+    let mut output = std::io::stdout().lock();
+    _ = output.write_all(&line).and_then(|()| output.flush());
+}
+
+struct Work<'a> {
+    journal: &'a mut Journal,
+    /// The settings of each knob with their saved values.
+    knobs: BTreeMap<String, Vec<(Setting, String)>>,
+}
+
+impl Work<'_> {
+    fn request(&mut self, request: Request) -> Reply {
+        match request {
+            Request::Make(network) => {
+                let made = self.journal.append(&Line::Network(network.clone()));
+                let made = made.map_err(|error| error.to_string()).and_then(|()| network.make());
+                made.map_or_else(|error| Reply::Failed(vec![error]), |()| Reply::Done)
+            }
+            Request::Save { knob, place, device, target } => {
+                match Setting::find(&place, device.as_deref(), &target) {
+                    Ok(settings) => self.save(knob, settings),
+                    Err(reason) => Reply::Missing(reason),
+                }
+            }
+            Request::Set { knob, value } => self.set(&knob, &value),
+            Request::Restore => {
+                let failed = self.journal.undo().restore();
+                if failed.is_empty() { Reply::Done } else { Reply::Failed(failed) }
+            }
+            Request::End => Reply::Done,
+        }
+    }
+
+    fn save(&mut self, knob: String, settings: Vec<Setting>) -> Reply {
+        let mut all = Vec::with_capacity(settings.len());
+        for setting in settings {
+            match setting.read() {
+                Ok(value) => all.push((setting, value)),
+                Err(reason) => return Reply::Missing(reason),
+            }
+        }
+        for (setting, value) in all.clone() {
+            if let Err(error) = self.journal.append(&Line::Saved { setting, value }) {
+                return Reply::Failed(vec![error.to_string()]);
+            }
+        }
+        let mut values: Vec<&str> = all.iter().map(|(_, value)| value.as_str()).collect();
+        values.dedup();
+        let values = values.join(" / ");
+        self.knobs.insert(knob, all);
+        Reply::Saved(values)
+    }
+
+    fn set(&mut self, knob: &str, value: &str) -> Reply {
+        let Some(settings) = self.knobs.get(knob) else {
+            return Reply::Failed(vec![format!("{knob} was not saved")]);
+        };
+        for (setting, saved) in settings {
+            if value == PRESENT {
+                match setting.restore(saved) {
+                    Ok(()) => continue,
+                    Err(reason) => return Reply::Refused(reason),
+                }
+            }
+            if let Err(reason) = setting.write(value, saved) {
+                return Reply::Refused(reason);
+            }
+            match setting.holds(value) {
+                Ok(Ok(())) => {}
+                Ok(Err(kept)) => return Reply::Kept(kept),
+                Err(reason) => return Reply::Refused(reason),
+            }
+        }
+        Reply::Done
+    }
+}
