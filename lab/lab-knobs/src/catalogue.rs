@@ -87,9 +87,8 @@ const fn number(min: i64, max: i64, unit: &'static str) -> Values {
 
 impl Row {
     fn knob(self) -> Knob {
-        let sysctl = |folder: &str| Kind::Sysctl {
-            path: Cow::Owned(format!("{folder}.{}", self.name)),
-        };
+        let sysctl =
+            |folder: &str| Kind::Sysctl { path: Cow::Owned(format!("{folder}.{}", self.name)) };
         let kind = match self.at {
             At::Ipv4 => sysctl("net.ipv4"),
             At::Core => sysctl("net.core"),
@@ -117,3 +116,6 @@ impl Row {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

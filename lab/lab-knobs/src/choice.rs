@@ -53,9 +53,7 @@ impl Choice {
             knob.name = Cow::Owned(format!("client:{}", knob.name));
         }
         let (low, high) = match levels {
-            Some(levels) => {
-                levels.split_once(',').ok_or_else(|| Error::Form(text.to_owned()))?
-            }
+            Some(levels) => levels.split_once(',').ok_or_else(|| Error::Form(text.to_owned()))?,
             None if knob.levels.1.is_empty() => return Err(Error::Form(text.to_owned())),
             None => (&*knob.levels.0, &*knob.levels.1),
         };
@@ -114,3 +112,6 @@ fn server(placeholder: &str) -> Result<Knob, Error> {
         claims: &[],
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,7 +46,9 @@ pub enum Error {
     )]
     Form(String),
     /// Text that cannot be the name of a sysctl.
-    #[error("`{0}` is not the name of a sysctl: expected letters, digits, `_` and `-`, with dots between")]
+    #[error(
+        "`{0}` is not the name of a sysctl: expected letters, digits, `_` and `-`, with dots between"
+    )]
     Path(String),
     /// Text that cannot stand between braces.
     #[error("`{0}` cannot be replaced in a template: expected letters, digits, `_` or `-`")]

@@ -140,9 +140,8 @@ impl Drop for Connection {
 /// standard error, too.
 pub fn run() -> Result<(), Error> {
     let folder = std::env::var_os(FOLDER).map(PathBuf::from);
-    let folder = folder.ok_or_else(|| {
-        Error::Keeper("is started by other commands, not by users".to_owned())
-    })?;
+    let folder = folder
+        .ok_or_else(|| Error::Keeper("is started by other commands, not by users".to_owned()))?;
     let program = rustix::process::getppid().map_or(0, |id| id.as_raw_nonzero().get());
     let program = u32::try_from(program).unwrap_or(0);
     let mut journal = match Journal::create(&folder, program) {

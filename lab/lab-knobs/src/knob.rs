@@ -378,7 +378,8 @@ fn near(name: &str, known: &[Knob]) -> Vec<String> {
     let mut all: Vec<(usize, &str)> = known
         .iter()
         .filter_map(|knob| {
-            let holds = short.len() > 2 && (knob.name.contains(short) || short.contains(&*knob.name));
+            let holds =
+                short.len() > 2 && (knob.name.contains(short) || short.contains(&*knob.name));
             let distance = if holds { 1 } else { distance(short, &knob.name) };
             (distance <= 1 + short.len() / 4).then_some((distance, &*knob.name))
         })
@@ -401,3 +402,6 @@ fn distance(a: &str, b: &str) -> usize {
     }
     row.last().copied().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What a trial may change.
 
-use crate::knob::{Knob, Kind, Side, Space};
+use crate::knob::{Kind, Knob, Side, Space};
 use crate::network::{DEVICE, Network};
 use crate::setting::Place;
 use std::net::IpAddr;
@@ -81,8 +81,10 @@ impl Scope {
 
     /// Why a setting cannot be changed in such a scope, whatever kernel it is.
     pub(crate) fn forbids(&self, knob: &Knob) -> Option<&'static str> {
-        let of_device =
-            matches!(knob.kind, Kind::Device { .. } | Kind::Queues { .. } | Kind::Qdisc | Kind::Irq);
+        let of_device = matches!(
+            knob.kind,
+            Kind::Device { .. } | Kind::Queues { .. } | Kind::Qdisc | Kind::Irq
+        );
         match &self.reach {
             Reach::Namespaces(_) if knob.space == Space::Host => {
                 Some("the whole machine has it in common: it can be changed with --host only")

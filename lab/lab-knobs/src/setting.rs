@@ -74,7 +74,9 @@ impl Setting {
                 .into_iter()
                 .map(|irq| file(format!("/proc/irq/{irq}/smp_affinity_list").into(), Form::List))
                 .collect(),
-            Target::Governor => governors().into_iter().map(|path| file(path, Form::Text)).collect(),
+            Target::Governor => {
+                governors().into_iter().map(|path| file(path, Form::Text)).collect()
+            }
         };
         if found.is_empty() {
             return Err(match target {
@@ -90,7 +92,8 @@ impl Setting {
     /// Whether it is there and can be written.
     fn check(&self) -> Result<(), String> {
         let Item::File { path, .. } = &self.item else { return Ok(()) };
-        let writable = |path: &Path| fs::metadata(path).map(|data| data.permissions().mode() & 0o200 != 0);
+        let writable =
+            |path: &Path| fs::metadata(path).map(|data| data.permissions().mode() & 0o200 != 0);
         let here = if path.starts_with("/sys") {
             // What `/sys` shows is decided by its mount, so another program has to look.
             self.place.read(path).map(|_| true)
@@ -114,9 +117,7 @@ impl Setting {
     /// The present value.
     pub(crate) fn read(&self) -> Result<String, String> {
         match &self.item {
-            Item::File { path, .. } => {
-                self.place.read(path).map(|text| normal(&text))
-            }
+            Item::File { path, .. } => self.place.read(path).map(|text| normal(&text)),
             Item::Qdisc { device } => {
                 let root = Root::read(&self.place, device)?;
                 if root.by_hand {
@@ -435,3 +436,6 @@ fn unmask(text: &str) -> Option<Vec<usize>> {
     }
     Some(cpus)
 }
+
+#[cfg(test)]
+mod tests;

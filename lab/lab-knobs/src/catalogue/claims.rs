@@ -29,7 +29,8 @@ pub(super) const fn not_operator(value: &'static str, says: &'static str) -> Cla
 
 /// Measurements of 2023: at least twenty trials of five minutes each, Dunn's and Tukey's tests.
 pub(super) const fn trials(value: &'static str, expects: Expect, says: &'static str) -> Claim {
-    let source = "the page \"Tuning DNS for TCP queries\"; https://github.com/BlankCanvasStudio/DNScalc";
+    let source =
+        "the page \"Tuning DNS for TCP queries\"; https://github.com/BlankCanvasStudio/DNScalc";
     Claim { by: "Stingley 2023", value, expects, says, source }
 }
 

@@ -28,7 +28,11 @@ pub(super) const ROWS: &[Row] = &[
         about: "queueing discipline of interfaces that are set up",
         claims: &[
             esnet("fq", "fair queueing"),
-            trials("sfq, codel, fq_codel, fq", Expect::NoChange, "none has an effect under any load"),
+            trials(
+                "sfq, codel, fq_codel, fq",
+                Expect::NoChange,
+                "none has an effect under any load",
+            ),
             SPREAD,
         ],
         ..HOST

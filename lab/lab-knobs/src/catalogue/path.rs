@@ -55,8 +55,15 @@ pub(super) const ROWS: &[Row] = &[
         about: "the order in which packets leave the interface",
         claims: &[
             esnet("fq", "fair queueing"),
-            esnet("fq maxrate 8gbit", "no bursts that overflow switches and receivers, at 10 Gbit/s"),
-            trials("sfq, codel, fq_codel, fq", Expect::NoChange, "none has an effect under any load"),
+            esnet(
+                "fq maxrate 8gbit",
+                "no bursts that overflow switches and receivers, at 10 Gbit/s",
+            ),
+            trials(
+                "sfq, codel, fq_codel, fq",
+                Expect::NoChange,
+                "none has an effect under any load",
+            ),
             SPREAD,
         ],
         ..AT_ONCE

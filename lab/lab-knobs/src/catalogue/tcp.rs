@@ -27,7 +27,11 @@ pub(super) const ROWS: &[Row] = &[
         about: "selective acknowledgements (RFC 2018)",
         claims: &[
             operator("0", "switch it off"),
-            trials("1", Expect::Better, "at full load latency about 1.5 % lower, confirmed by the tests; the rate looks higher, which they do not confirm"),
+            trials(
+                "1",
+                Expect::Better,
+                "at full load latency about 1.5 % lower, confirmed by the tests; the rate looks higher, which they do not confirm",
+            ),
             LIKE_SACK,
         ],
         ..ROW
@@ -57,7 +61,10 @@ pub(super) const ROWS: &[Row] = &[
         default: "by memory, up to 262144",
         high: "2000000",
         about: "connections in TIME_WAIT; those beyond are forgotten at once",
-        claims: &[operator("2000000", "a larger pool prevents simple denials of service"), LIKE_SACK],
+        claims: &[
+            operator("2000000", "a larger pool prevents simple denials of service"),
+            LIKE_SACK,
+        ],
         ..ROW
     },
     Row {

@@ -1,0 +1,112 @@
+use super::*;
+use crate::protocol::Target;
+use crate::setting::Place;
+use std::os::unix::fs::PermissionsExt;
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+/// A sysctl that is only read here, with the value that it has.
+fn saved() -> Line {
+    let target = Target::Sysctl { path: "kernel.pid_max".to_owned() };
+    let setting = Setting::find(&Place::Host, None, &target).unwrap().remove(0);
+    let value = setting.read().unwrap();
+    Line::Saved { setting, value }
+}
+
+#[test]
+fn a_journal_that_is_in_use_is_left_alone_and_one_that_is_not_is_restored_and_removed() {
+    let folder = folder();
+    let mut journal = Journal::create(folder.path(), 7).unwrap();
+    journal.append(&saved()).unwrap();
+    assert_eq!(leftovers(folder.path()).unwrap(), []);
+    let path = journal.path().to_owned();
+    assert!(path.exists());
+    drop(journal);
+    let left = leftovers(folder.path()).unwrap();
+    let expected =
+        Leftover { path, restored: 1, other_boot: false, damaged: 0, failed: Vec::new() };
+    assert_eq!(left, [expected]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(leftovers(folder.path()).unwrap(), []);
+    assert_eq!(leftovers(&folder.path().join("none")).unwrap(), []);
+}
+
+#[test]
+fn a_journal_that_is_cut_at_any_octet_is_read_as_far_as_it_goes() {
+    let begin = encode(&Line::Begin { process: 7, boot: boot() });
+    let text = format!("{begin}{}{}", encode(&saved()), encode(&saved()));
+    let mut most = 0;
+    for end in 0..=text.len() {
+        let contents = Contents::read(&text[..end]);
+        assert_eq!((contents.damaged, contents.other_boot), (0, false), "{end}");
+        let count = contents.undo.saved.len();
+        assert!(count >= most && count <= 2);
+        most = count;
+    }
+    assert_eq!(most, 2);
+}
+
+#[test]
+fn damaged_lines_are_counted_and_the_others_count() {
+    let text = format!("{}{}", encode(&Line::Begin { process: 7, boot: boot() }), encode(&saved()));
+    for at in 0..text.len() {
+        let mut octets = text.clone().into_bytes();
+        octets[at] ^= 1;
+        let contents = Contents::read(&String::from_utf8_lossy(&octets));
+        let whole = contents.damaged == 0 && contents.undo.saved.len() == 1;
+        assert!(!whole, "octet {at}");
+    }
+    let folder = folder();
+    let path = folder.path().join("7-8.journal");
+    fs::write(&path, format!("no checksum\n{text}")).unwrap();
+    let left = leftovers(folder.path()).unwrap().remove(0);
+    assert_eq!((left.restored, left.damaged), (1, 1));
+    assert!(!path.exists() && folder.path().join("7-8.damaged").exists());
+}
+
+#[test]
+fn nothing_is_written_that_was_saved_before_the_machine_was_started() {
+    let folder = folder();
+    let Line::Saved { setting, .. } = saved() else { return };
+    let begin = Line::Begin { process: 7, boot: "another".to_owned() };
+    let wrong = Line::Saved { setting, value: "not a number".to_owned() };
+    let text = format!("{}{}", encode(&begin), encode(&wrong));
+    fs::write(folder.path().join("7-8.journal"), text).unwrap();
+    let left = leftovers(folder.path()).unwrap().remove(0);
+    assert_eq!((left.other_boot, left.restored, left.failed.len()), (true, 0, 0));
+    assert!(left.to_string().contains("nothing was left to restore"));
+}
+
+#[test]
+fn what_cannot_be_restored_is_said_and_its_journal_stays() {
+    let folder = folder();
+    let Line::Saved { setting, .. } = saved() else { return };
+    let begin = Line::Begin { process: 7, boot: boot() };
+    let wrong = Line::Saved { setting, value: "not a number".to_owned() };
+    let path = folder.path().join("7-8.journal");
+    fs::write(&path, format!("{}{}", encode(&begin), encode(&wrong))).unwrap();
+    let left = leftovers(folder.path()).unwrap().remove(0);
+    assert!(left.to_string().contains("failed: /proc/sys/kernel/pid_max is "), "{left}");
+    assert!(path.exists());
+}
+
+#[test]
+fn a_folder_that_others_can_write_to_is_refused() {
+    let folder = folder();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(leftovers(folder.path()).is_err());
+    assert!(Journal::create(folder.path(), 7).is_err());
+}
+
+#[test]
+fn a_journal_removes_no_namespace_that_has_another_name() {
+    let strange: Network = serde_json::from_str(r#"{"name":"web"}"#).unwrap();
+    let mut undo = Undo::default();
+    undo.take(Line::Network(strange));
+    undo.take(Line::Network(Network::name()));
+    assert_eq!(undo.networks.len(), 1);
+}
