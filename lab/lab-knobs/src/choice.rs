@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::knob::{Kind, Knob, Side, Space, Takes, Value, Values};
+use crate::setting::swap;
 use std::borrow::Cow;
 
 /// A setting and the two values of it that are compared.
@@ -67,6 +68,9 @@ impl Choice {
 
 /// A sysctl of which only the name is known.
 fn sysctl(path: &str) -> Result<Knob, Error> {
+    // As sysctl(8) has it: if a slash comes first, slashes separate.
+    let slashes = path.find(['.', '/']).is_some_and(|at| path.as_bytes().get(at) == Some(&b'/'));
+    let path = &*if slashes { Cow::Owned(swap(path)) } else { Cow::Borrowed(path) };
     if let Ok(known) = Knob::find(path) {
         // Any value may be tried, also one that the list does not have.
         return Ok(Knob { values: Values::Text, ..known.clone() });

@@ -62,7 +62,7 @@ impl Keeper {
         let (input, output) = pipes.ok_or_else(|| Error::Keeper("has no pipes".to_owned()))?;
         let mut connection =
             Connection { child, input: Some(input), output: BufReader::new(output) };
-        connection.expect_done()?;
+        connection.begun()?;
         Ok(connection)
     }
 }
@@ -94,23 +94,34 @@ impl Connection {
         }
     }
 
-    fn expect_done(&mut self) -> Result<(), Error> {
-        match self.reply()? {
-            Reply::Done => Ok(()),
-            Reply::Failed(failed) => Err(Error::Failed(failed)),
-            other => Err(Error::Keeper(format!("begins with {other:?}"))),
+    /// Waits until it has locked its journal. What the program prints before is passed over.
+    fn begun(&mut self) -> Result<(), Error> {
+        const MOST_LINES: usize = 20;
+        for _ in 0..MOST_LINES {
+            match self.line()?.1 {
+                Ok(Reply::Done) => return Ok(()),
+                Ok(Reply::Failed(failed)) => return Err(Error::Failed(failed)),
+                Ok(other) => return Err(Error::Keeper(format!("begins with {other:?}"))),
+                Err(_) => {}
+            }
         }
+        Err(Error::Keeper("does not begin".to_owned()))
     }
 
     fn reply(&mut self) -> Result<Reply, Error> {
+        let (line, reply) = self.line()?;
+        reply.map_err(|error| Error::Keeper(format!("says `{}`: {error}", line.trim_end())))
+    }
+
+    fn line(&mut self) -> Result<(String, serde_json::Result<Reply>), Error> {
         let mut line = String::new();
-        let read = self.output.read_line(&mut line);
-        let gone = |reason: String| Error::Keeper(format!("has ended: {reason}"));
-        match read {
-            Ok(0) => Err(gone("it says no more".to_owned())),
-            Ok(_) => serde_json::from_str(&line)
-                .map_err(|error| Error::Keeper(format!("says `{}`: {error}", line.trim_end()))),
-            Err(error) => Err(gone(error.to_string())),
+        match self.output.read_line(&mut line) {
+            Ok(0) => Err(Error::Keeper("has ended: it says no more".to_owned())),
+            Ok(_) => {
+                let reply = serde_json::from_str(&line);
+                Ok((line, reply))
+            }
+            Err(error) => Err(Error::Keeper(format!("has ended: {error}"))),
         }
     }
 
@@ -128,6 +139,10 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if self.input.is_some() {
+            // What cannot be restored the keeper says itself.
+            _ = self.order(&Request::End);
+        }
         self.close();
     }
 }
@@ -184,7 +199,7 @@ fn end(journal: Journal, program: u32, asked: bool) -> Result<(), Error> {
     if asked {
         say(&Reply::Done);
     } else {
-        eprintln!("nodens-lab: process {program} ended early; {count} settings are restored");
+        eprintln!("nodens-lab: process {program} was ended; settings restored: {count}");
     }
     Ok(())
 }
@@ -218,6 +233,10 @@ impl Work<'_> {
                 }
             }
             Request::Set { knob, value } => self.set(&knob, &value),
+            Request::Forget { knob } => {
+                self.knobs.remove(&knob);
+                Reply::Done
+            }
             Request::Restore => {
                 let failed = self.journal.undo().restore();
                 if failed.is_empty() { Reply::Done } else { Reply::Failed(failed) }
@@ -227,6 +246,12 @@ impl Work<'_> {
     }
 
     fn save(&mut self, knob: String, settings: Vec<Setting>) -> Reply {
+        let same = |other: &&(Setting, String)| settings.contains(&other.0);
+        for (name, others) in &self.knobs {
+            if others.iter().find(same).is_some() {
+                return Reply::Missing(format!("is the same setting as {name}"));
+            }
+        }
         let mut all = Vec::with_capacity(settings.len());
         for setting in settings {
             match setting.read() {

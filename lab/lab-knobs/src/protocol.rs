@@ -14,6 +14,8 @@ pub(crate) enum Request {
     Save { knob: String, place: Place, device: Option<String>, target: Target },
     /// Give a saved setting another value.
     Set { knob: String, value: String },
+    /// Forget a setting that is not to be changed after all; its value stays saved.
+    Forget { knob: String },
     /// Give all settings their saved values.
     Restore,
     /// Restore, remove the namespaces, and end.

@@ -1,5 +1,6 @@
 //! A trial: settings that are changed, and are as before when it ends.
 
+use crate::catalogue::PRESENT;
 use crate::choice::Choice;
 use crate::error::{Error, Problem};
 use crate::journal::Leftover;
@@ -51,7 +52,13 @@ pub fn survey(
     let mut all = Vec::with_capacity(choices.len());
     for Choice { knob, low, high } in choices {
         let present = match session.save(knob) {
-            Ok(()) => session.try_both(knob, low, high),
+            Ok(()) => {
+                let tried = session.try_both(knob, low, high);
+                if tried.is_err() && session.saved.contains_key(&*knob.name) {
+                    session.connection.order(&Request::Forget { knob: knob.name.to_string() })?;
+                }
+                tried
+            }
             Err(problem) => Err(problem?.reason),
         };
         let present = present.map(|()| session.present(knob).cloned());
@@ -139,6 +146,12 @@ impl Session {
     fn try_both(&mut self, knob: &Knob, low: &Value, high: &Value) -> Result<(), String> {
         if Target::of(knob).is_none() {
             return Ok(());
+        }
+        if low.as_str() == PRESENT && self.present(knob) == Some(high) {
+            return Err(format!(
+                "has the value `{high}` already: name two with {0}=LOW,HIGH",
+                knob.name
+            ));
         }
         let tried = self.set(knob, high).and_then(|()| self.set(knob, low));
         let restored = self.connection.order(&Request::Restore);

@@ -157,7 +157,7 @@ impl Setting {
     pub(crate) fn holds(&self, value: &str) -> Result<Result<(), String>, String> {
         if let Item::Qdisc { device } = &self.item {
             let root = Root::read(&self.place, device)?;
-            let has = |word: &str| root.words.iter().any(|w| w.eq_ignore_ascii_case(word));
+            let has = |word: &str| root.words.iter().any(|shown| same_word(shown, word));
             let mut words = value.split(' ');
             let same = words.next() == Some(root.kind()) && words.all(has);
             return Ok(if same { Ok(()) } else { Err(root.words.join(" ")) });
@@ -347,6 +347,16 @@ impl Root {
     }
 }
 
+/// Whether `tc` shows a word that it was given: numbers get units, and units capital letters.
+fn same_word(shown: &str, given: &str) -> bool {
+    let (shown, given) = (shown.to_ascii_lowercase(), given.to_ascii_lowercase());
+    let unit = shown.strip_prefix(&given);
+    let number = given.ends_with(|letter: char| letter.is_ascii_digit());
+    unit.is_some_and(|unit| {
+        unit.is_empty() || (number && unit.chars().all(|letter| letter.is_ascii_alphabetic()))
+    })
+}
+
 /// The words of the route to the other namespace.
 fn route(place: &Place, device: &str) -> Result<Vec<String>, String> {
     let Some(namespace) = place.namespace() else {
@@ -358,21 +368,20 @@ fn route(place: &Place, device: &str) -> Result<Vec<String>, String> {
     Ok(line.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
-/// The file of a sysctl. Where a part has a dot in its name, `/` separates.
+/// The file of a sysctl, whose name has dots. A dot within a part is written `/`.
 fn sysctl_file(path: &str) -> PathBuf {
-    let slashes = path.find(['.', '/']).is_some_and(|at| path.as_bytes().get(at) == Some(&b'/'));
-    let path: String = match slashes {
-        true => path.to_owned(),
-        false => path
-            .chars()
-            .map(|letter| match letter {
-                '.' => '/',
-                '/' => '.',
-                other => other,
-            })
-            .collect(),
-    };
-    Path::new("/proc/sys").join(path.trim_start_matches('/'))
+    Path::new("/proc/sys").join(swap(path))
+}
+
+/// Dots for slashes and slashes for dots.
+pub(crate) fn swap(path: &str) -> String {
+    path.chars()
+        .map(|letter| match letter {
+            '.' => '/',
+            '/' => '.',
+            other => other,
+        })
+        .collect()
 }
 
 /// The numbers of an interface's interrupts: by its driver's folder, or by its name in their list.

@@ -12,6 +12,7 @@ fn users_name_settings_and_values() {
         ("sysctl:net.ipv4.tcp_sack=1,7", "tcp_sack", "1", "7"),
         ("sysctl:net.ipv4.tcp_app_win=31,0", "net.ipv4.tcp_app_win", "31", "0"),
         ("sysctl:net.ipv4.conf.eth0/1.rp_filter=0,1", "net.ipv4.conf.eth0/1.rp_filter", "0", "1"),
+        ("sysctl:net/ipv4/conf/eth0.1/rp_filter=0,1", "net.ipv4.conf.eth0/1.rp_filter", "0", "1"),
         ("server:threads=1,2", "server:threads", "1", "2"),
         ("qdisc=noqueue,fq maxrate 8gbit", "qdisc", "noqueue", "fq maxrate 8gbit"),
     ];
@@ -37,6 +38,8 @@ fn what_is_not_a_setting_is_refused() {
         ("sysctl:net.ipv4.tcp_app_win", "is not a setting"),
         ("sysctl:../../etc/passwd=1,2", "not the name of a sysctl"),
         ("sysctl:net.ipv4//.//.x=1,2", "not the name of a sysctl"),
+        ("sysctl:/etc/passwd=1,2", "not the name of a sysctl"),
+        ("sysctl:net/../../etc/passwd=1,2", "not the name of a sysctl"),
         ("sysctl:net..x=1,2", "not the name of a sysctl"),
         ("sysctl:=1,2", "not the name of a sysctl"),
         ("sysctl:net=1,2", "not the name of a sysctl"),

@@ -60,6 +60,7 @@ fn what_a_killed_run_had_changed_is_restored_whenever_it_is_killed() {
 #[test]
 fn no_namespace_and_no_process_in_one_outlives_a_killed_run() {
     let folder = world::folder();
+    let mut met = 0;
     for turn in 0..20_u64 {
         let mut command = Command::new(std::env::current_exe().unwrap());
         victim(&mut command, folder.path(), "namespace");
@@ -73,6 +74,7 @@ fn no_namespace_and_no_process_in_one_outlives_a_killed_run() {
         server.args(["netns", "exec", &inside, "sleep", "600"]).stderr(Stdio::null());
         let mut server = server.spawn().unwrap();
         kill_process(pid(&child), Signal::KILL).unwrap();
+        met += usize::from(world::ip(&["netns", "list"]).contains(&name));
         child.wait().unwrap();
         world::until("the keeper ends", || keepers(folder.path()) == 0);
         assert!(!world::ip(&["netns", "list"]).contains(&name), "turn {turn}");
@@ -80,6 +82,7 @@ fn no_namespace_and_no_process_in_one_outlives_a_killed_run() {
         // It was killed, or there was no namespace for it.
         assert!(!server.wait().unwrap().success());
     }
+    assert!(met >= 5, "only {met} of 20 runs had namespaces when they were killed");
 }
 
 #[test]

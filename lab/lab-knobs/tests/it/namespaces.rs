@@ -91,14 +91,59 @@ fn what_a_namespace_lacks_is_said_at_once_with_the_reason() {
 }
 
 #[test]
+fn a_setting_is_not_changed_under_two_names() {
+    let folder = world::folder();
+    let keeper = world::keeper(folder.path());
+    let names = ["qdisc=present,pfifo", "tcp_sack", "qdisc_pfifo", "sysctl:net/ipv4/tcp_sack=0,1"];
+    let Error::Unavailable(problems) = begin(&keeper, &choices(&names)).unwrap_err() else {
+        panic!("another error")
+    };
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let same = ["qdisc_pfifo: is the same setting as qdisc"];
+    assert_eq!(problems[0], same[0]);
+    assert_eq!(problems[1], "tcp_sack: is the same setting as tcp_sack");
+    assert_eq!(problems.len(), 2);
+}
+
+#[test]
+fn a_survey_tries_both_values_and_leaves_nothing_changed() {
+    let folder = world::folder();
+    let keeper = world::keeper(folder.path());
+    let names = [
+        "tcp_sack",
+        "tcp_dsack=present,1",
+        "qdisc=present,nothing",
+        "qdisc_pfifo",
+        "sysctl:net.ipv4.tcp_ecn=present,200",
+        "socket_nodelay",
+    ];
+    let found = survey(&keeper, &Scope::namespace(), &choices(&names)).unwrap();
+    let said: Vec<String> = found
+        .iter()
+        .map(|one| match &one.present {
+            Ok(Some(value)) => value.to_string(),
+            Ok(None) => "the server's".to_owned(),
+            Err(reason) => reason.clone(),
+        })
+        .collect();
+    assert_eq!(said[0], "1");
+    assert!(said[1].contains("has the value `1` already"), "{}", said[1]);
+    assert!(said[2].contains("was not set to `nothing`"), "{}", said[2]);
+    assert_eq!(said[3], "noqueue");
+    assert!(said[4].contains("was not set to `200`"), "{}", said[4]);
+    assert_eq!(said[5], "the server's");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_value_that_the_kernel_refuses_or_changes_is_an_error() {
     let folder = world::folder();
     let keeper = world::keeper(folder.path());
     let names = [
         "tcp_congestion_control=present,nothing",
-        "sysctl:net.ipv4.tcp_sack=present,7",
+        "sysctl:net.ipv4.tcp_sack=present,300",
         // Milliseconds, which the kernel keeps as ticks.
-        "sysctl:net.ipv4.neigh.default.base_reachable_time_ms=present,30001",
+        "sysctl:net.ipv4.tcp_invalid_ratelimit=present,1001",
         "qdisc=present,nothing",
     ];
     let choices = choices(&names);
@@ -109,16 +154,16 @@ fn a_value_that_the_kernel_refuses_or_changes_is_an_error() {
     let refused = set(&mut session, 0).unwrap_err();
     assert!(refused.starts_with("tcp_congestion_control was not set to `nothing`: "), "{refused}");
     let refused = set(&mut session, 1).unwrap_err();
-    assert!(refused.contains("tcp_sack was not set to `7`: Invalid argument"), "{refused}");
+    assert!(refused.contains("tcp_sack was not set to `300`: Invalid argument"), "{refused}");
     // With 1,000 ticks a second every value can be kept.
     if let Err(kept) = set(&mut session, 2) {
-        assert!(kept.contains("was set to `30001`, and is `300"), "{kept}");
+        assert!(kept.contains("tcp_invalid_ratelimit was set to `1001`, and is `10"), "{kept}");
     }
     let refused = set(&mut session, 3).unwrap_err();
     assert!(refused.contains("qdisc was not set to `nothing`"), "{refused}");
-    let other = Choice::parse("tcp_sack").unwrap();
+    let other = Choice::parse("tcp_dsack").unwrap();
     let error = session.set(&other.knob, &other.high).unwrap_err().to_string();
-    assert_eq!(error, "tcp_sack is not part of this session, so its value is not saved");
+    assert_eq!(error, "tcp_dsack is not part of this session, so its value is not saved");
     session.restore().unwrap();
     session.end().unwrap();
 }
