@@ -3,6 +3,7 @@
 use crate::catalogue::PRESENT;
 use crate::error::Error;
 use crate::listener::SocketOption;
+use crate::near::near;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -369,38 +370,6 @@ pub(crate) fn cpus(text: &str) -> Option<Vec<usize>> {
     all.sort_unstable();
     all.dedup();
     Some(all)
-}
-
-/// Names that hold `name` or differ from it in a few letters; the nearest first.
-fn near(name: &str, known: &[Knob]) -> Vec<String> {
-    const MOST: usize = 5;
-    let short = name.rsplit('.').next().unwrap_or(name);
-    let mut all: Vec<(usize, &str)> = known
-        .iter()
-        .filter_map(|knob| {
-            let holds =
-                short.len() > 2 && (knob.name.contains(short) || short.contains(&*knob.name));
-            let distance = if holds { 1 } else { distance(short, &knob.name) };
-            (distance <= 1 + short.len() / 4).then_some((distance, &*knob.name))
-        })
-        .collect();
-    all.sort_unstable();
-    all.into_iter().take(MOST).map(|(_, name)| name.to_owned()).collect()
-}
-
-/// How many letters have to be put in, taken out or changed (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (line, left) in a.bytes().enumerate() {
-        let mut next = vec![line + 1];
-        for ((right, pair), above) in b.bytes().zip(row.windows(2)).zip(row.iter().skip(1)) {
-            let before = next.last().copied().unwrap_or(line);
-            let changed = pair.first().copied().unwrap_or(line) + usize::from(left != right);
-            next.push(changed.min(before + 1).min(above + 1));
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::knob::{Kind, Knob};
 use crate::network::Network;
-use crate::setting::Place;
+use crate::place::Place;
 use serde::{Deserialize, Serialize};
 
 /// What the keeper is asked to do.

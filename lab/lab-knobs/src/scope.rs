@@ -2,7 +2,7 @@
 
 use crate::knob::{Kind, Knob, Side, Space};
 use crate::network::{DEVICE, Network};
-use crate::setting::Place;
+use crate::place::Place;
 use std::net::IpAddr;
 use std::process::Command;
 

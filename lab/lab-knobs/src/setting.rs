@@ -1,24 +1,14 @@
 //! One setting of the kernel: found, read, written.
 
 use crate::knob::cpus;
+use crate::link::{Root, same_word, write_qdisc, write_route};
+use crate::place::Place;
 use crate::protocol::Target;
 use crate::tools;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-/// Where a setting is changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Place {
-    /// In the namespace of this process.
-    Host,
-    /// In a network namespace, by its name.
-    Namespace(String),
-}
 
 /// One file, queueing discipline or route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +119,7 @@ impl Setting {
                 Ok(root.kind().to_owned())
             }
             Item::Route { device, attribute } => {
-                let route = route(&self.place, device)?;
+                let route = crate::link::route(&self.place, device)?;
                 let mut after = route.iter().skip_while(|word| *word != attribute).skip(1);
                 Ok(after.next().map_or("none", String::as_str).to_owned())
             }
@@ -148,8 +138,8 @@ impl Setting {
     fn write_text(&self, text: &str, saved: &str) -> Result<(), String> {
         match &self.item {
             Item::File { path, .. } => self.place.write(path, text),
-            Item::Qdisc { device } => self.write_qdisc(device, text, saved),
-            Item::Route { device, attribute } => self.write_route(device, attribute, text),
+            Item::Qdisc { device } => write_qdisc(&self.place, device, text, saved),
+            Item::Route { device, attribute } => write_route(&self.place, device, attribute, text),
         }
     }
 
@@ -196,36 +186,6 @@ impl Setting {
         let present = self.read()?;
         Ok(if present == normal(saved) { Ok(()) } else { Err(present) })
     }
-
-    fn write_qdisc(&self, device: &str, value: &str, saved: &str) -> Result<(), String> {
-        let namespace = self.place.namespace();
-        if Root::read(&self.place, device)?.by_hand {
-            tools::tc(namespace, &["qdisc", "del", "dev", device, "root"])?;
-        }
-        if value == saved {
-            return Ok(());
-        }
-        let words: Vec<&str> = value.split(' ').collect();
-        let add = ["qdisc", "add", "dev", device, "root"];
-        tools::tc(namespace, &[&add[..], &words].concat()).map(drop)
-    }
-
-    fn write_route(&self, device: &str, attribute: &str, value: &str) -> Result<(), String> {
-        let Some(namespace) = self.place.namespace() else {
-            return Err("routes of the host are not changed".to_owned());
-        };
-        let mut words = route(&self.place, device)?;
-        if let Some(at) = words.iter().position(|word| word == attribute) {
-            words.drain(at..words.len().min(at + 2));
-        }
-        let mut command = vec!["-n", namespace, "-4", "route", "replace"];
-        command.extend(words.iter().map(String::as_str));
-        command.extend(["dev", device]);
-        if value != "none" {
-            command.extend([attribute, value]);
-        }
-        tools::ip(&command).map(drop)
-    }
 }
 
 impl std::fmt::Display for Setting {
@@ -262,110 +222,6 @@ impl Form {
             Self::List => cpus(present) == cpus(value),
         }
     }
-}
-
-impl Place {
-    fn namespace(&self) -> Option<&str> {
-        match self {
-            Self::Host => None,
-            Self::Namespace(name) => Some(name),
-        }
-    }
-
-    /// Calls `work` inside: on a thread of its own, which ends with it.
-    fn enter<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        let Self::Namespace(name) = self else { return work() };
-        let file = fs::File::open(tools::namespace_file(name))?;
-        std::thread::scope(|scope| {
-            let inside = scope.spawn(move || {
-                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
-                work()
-            });
-            inside.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
-        })
-    }
-
-    fn read(&self, path: &Path) -> Result<String, String> {
-        match self {
-            Self::Namespace(name) if path.starts_with("/sys") => {
-                tools::inside(name, &["cat", &path.to_string_lossy()], None)
-            }
-            _ => self.enter(|| fs::read_to_string(path)).map_err(|error| error.to_string()),
-        }
-    }
-
-    fn write(&self, path: &Path, text: &str) -> Result<(), String> {
-        match self {
-            Self::Namespace(name) if path.starts_with("/sys") => {
-                tools::inside(name, &["tee", &path.to_string_lossy()], Some(text)).map(drop)
-            }
-            // A kernel's file takes a value with one system call, and is neither made nor cut.
-            _ => self
-                .enter(|| {
-                    let mut file = fs::OpenOptions::new().write(true).open(path)?;
-                    io::Write::write_all(&mut file, text.as_bytes())
-                })
-                .map_err(|error| error.to_string()),
-        }
-    }
-
-    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
-        let Self::Namespace(name) = self else {
-            let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
-            let names = entries.flatten().map(|entry| entry.file_name().into_string());
-            return Ok(names.flatten().collect());
-        };
-        let text = tools::inside(name, &["ls", &folder.to_string_lossy()], None)?;
-        Ok(text.lines().map(str::to_owned).collect())
-    }
-}
-
-/// The queueing discipline at the root of an interface.
-struct Root {
-    /// Its kind and its options.
-    words: Vec<String>,
-    /// False if the kernel has chosen it.
-    by_hand: bool,
-}
-
-impl Root {
-    fn read(place: &Place, device: &str) -> Result<Self, String> {
-        let text = tools::tc(place.namespace(), &["qdisc", "show", "dev", device])?;
-        // qdisc KIND HANDLE: root refcnt 2 OPTIONS
-        for line in text.lines() {
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            if let ["qdisc", kind, handle, "root", rest @ ..] = words.as_slice() {
-                let words = std::iter::once(kind).chain(rest).map(|word| (*word).to_owned());
-                return Ok(Self { words: words.collect(), by_hand: *handle != "0:" });
-            }
-        }
-        Err(format!("{device} has no queueing discipline"))
-    }
-
-    fn kind(&self) -> &str {
-        self.words.first().map_or("", String::as_str)
-    }
-}
-
-/// Whether `tc` shows a word that it was given: numbers get units, and units capital letters.
-fn same_word(shown: &str, given: &str) -> bool {
-    let (shown, given) = (shown.to_ascii_lowercase(), given.to_ascii_lowercase());
-    let unit = shown.strip_prefix(&given);
-    let number = given.ends_with(|letter: char| letter.is_ascii_digit());
-    unit.is_some_and(|unit| {
-        unit.is_empty() || (number && unit.chars().all(|letter| letter.is_ascii_alphabetic()))
-    })
-}
-
-/// The words of the route to the other namespace.
-fn route(place: &Place, device: &str) -> Result<Vec<String>, String> {
-    let Some(namespace) = place.namespace() else {
-        return Err("routes of the host are not changed".to_owned());
-    };
-    let text = tools::ip(&["-n", namespace, "-4", "route", "show", "dev", device])?;
-    let line = text.lines().find(|line| line.contains("scope link"));
-    let line = line.ok_or_else(|| format!("no route leads to {device}"))?;
-    Ok(line.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
 /// The file of a sysctl, whose name has dots. A dot within a part is written `/`.

@@ -1,6 +1,6 @@
 use super::*;
+use crate::place::Place;
 use crate::protocol::Target;
-use crate::setting::Place;
 use std::os::unix::fs::PermissionsExt;
 
 fn folder() -> tempfile::TempDir {

@@ -1,0 +1,94 @@
+//! What an interface and the route through it have: as `tc` and `ip` show and change it.
+
+use crate::place::Place;
+use crate::tools;
+
+/// The queueing discipline at the root of an interface.
+pub(crate) struct Root {
+    /// Its kind and its options.
+    pub(crate) words: Vec<String>,
+    /// False if the kernel has chosen it.
+    pub(crate) by_hand: bool,
+}
+
+impl Root {
+    pub(crate) fn read(place: &Place, device: &str) -> Result<Self, String> {
+        let text = tools::tc(place.namespace(), &["qdisc", "show", "dev", device])?;
+        // qdisc KIND HANDLE: root refcnt 2 OPTIONS
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            if let ["qdisc", kind, handle, "root", rest @ ..] = words.as_slice() {
+                let words = std::iter::once(kind).chain(rest).map(|word| (*word).to_owned());
+                return Ok(Self { words: words.collect(), by_hand: *handle != "0:" });
+            }
+        }
+        Err(format!("{device} has no queueing discipline"))
+    }
+
+    pub(crate) fn kind(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+}
+
+/// Whether `tc` shows a word that it was given: numbers get units, and units capital letters.
+pub(crate) fn same_word(shown: &str, given: &str) -> bool {
+    let (shown, given) = (shown.to_ascii_lowercase(), given.to_ascii_lowercase());
+    let unit = shown.strip_prefix(&given);
+    let number = given.ends_with(|letter: char| letter.is_ascii_digit());
+    unit.is_some_and(|unit| {
+        unit.is_empty() || (number && unit.chars().all(|letter| letter.is_ascii_alphabetic()))
+    })
+}
+
+/// Gives an interface another queueing discipline; `saved` is the kernel's own choice.
+pub(crate) fn write_qdisc(
+    place: &Place,
+    device: &str,
+    value: &str,
+    saved: &str,
+) -> Result<(), String> {
+    let namespace = place.namespace();
+    if Root::read(place, device)?.by_hand {
+        tools::tc(namespace, &["qdisc", "del", "dev", device, "root"])?;
+    }
+    if value == saved {
+        return Ok(());
+    }
+    let words: Vec<&str> = value.split(' ').collect();
+    let add = ["qdisc", "add", "dev", device, "root"];
+    tools::tc(namespace, &[&add[..], &words].concat()).map(drop)
+}
+
+/// The words of the route to the other namespace.
+pub(crate) fn route(place: &Place, device: &str) -> Result<Vec<String>, String> {
+    let Some(namespace) = place.namespace() else {
+        return Err("routes of the host are not changed".to_owned());
+    };
+    let text = tools::ip(&["-n", namespace, "-4", "route", "show", "dev", device])?;
+    let line = text.lines().find(|line| line.contains("scope link"));
+    let line = line.ok_or_else(|| format!("no route leads to {device}"))?;
+    Ok(line.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+/// Gives the route an attribute, or takes it away (`none`).
+pub(crate) fn write_route(
+    place: &Place,
+    device: &str,
+    attribute: &str,
+    value: &str,
+) -> Result<(), String> {
+    let Some(namespace) = place.namespace() else {
+        return Err("routes of the host are not changed".to_owned());
+    };
+    let mut words = route(place, device)?;
+    if let Some(at) = words.iter().position(|word| word == attribute) {
+        words.drain(at..words.len().min(at + 2));
+    }
+    let mut command = vec!["-n", namespace, "-4", "route", "replace"];
+    command.extend(words.iter().map(String::as_str));
+    command.extend(["dev", device]);
+    if value != "none" {
+        command.extend([attribute, value]);
+    }
+    tools::ip(&command).map(drop)
+}
