@@ -94,34 +94,27 @@ impl Connection {
         }
     }
 
-    /// Waits until it has locked its journal. What the program prints before is passed over.
+    /// Waits until it has locked its journal.
     fn begun(&mut self) -> Result<(), Error> {
-        const MOST_LINES: usize = 20;
-        for _ in 0..MOST_LINES {
-            match self.line()?.1 {
-                Ok(Reply::Done) => return Ok(()),
-                Ok(Reply::Failed(failed)) => return Err(Error::Failed(failed)),
-                Ok(other) => return Err(Error::Keeper(format!("begins with {other:?}"))),
-                Err(_) => {}
-            }
+        match self.reply()? {
+            Reply::Done => Ok(()),
+            Reply::Failed(failed) => Err(Error::Failed(failed)),
+            other => Err(Error::Keeper(format!("begins with {other:?}"))),
         }
-        Err(Error::Keeper("does not begin".to_owned()))
     }
 
+    /// The next reply. Lines that are none are the program's own, and passed over.
     fn reply(&mut self) -> Result<Reply, Error> {
-        let (line, reply) = self.line()?;
-        reply.map_err(|error| Error::Keeper(format!("says `{}`: {error}", line.trim_end())))
-    }
-
-    fn line(&mut self) -> Result<(String, serde_json::Result<Reply>), Error> {
-        let mut line = String::new();
-        match self.output.read_line(&mut line) {
-            Ok(0) => Err(Error::Keeper("has ended: it says no more".to_owned())),
-            Ok(_) => {
-                let reply = serde_json::from_str(&line);
-                Ok((line, reply))
+        loop {
+            let mut line = String::new();
+            match self.output.read_line(&mut line) {
+                Ok(0) => return Err(Error::Keeper("has ended: it says no more".to_owned())),
+                Err(error) => return Err(Error::Keeper(format!("has ended: {error}"))),
+                Ok(_) => {}
             }
-            Err(error) => Err(Error::Keeper(format!("has ended: {error}"))),
+            if let Ok(reply) = serde_json::from_str(&line) {
+                return Ok(reply);
+            }
         }
     }
 
@@ -190,7 +183,7 @@ fn end(journal: Journal, program: u32, asked: bool) -> Result<(), Error> {
     let failed = journal.undo().end();
     if !failed.is_empty() {
         let path = journal.path().display();
-        eprintln!("nodens-lab: settings could not be restored ({path}): {}", failed.join("; "));
+        tell(&format!("settings could not be restored ({path}): {}", failed.join("; ")));
         say(&Reply::Failed(failed.clone()));
         return Err(Error::Failed(failed));
     }
@@ -199,9 +192,14 @@ fn end(journal: Journal, program: u32, asked: bool) -> Result<(), Error> {
     if asked {
         say(&Reply::Done);
     } else {
-        eprintln!("nodens-lab: process {program} was ended; settings restored: {count}");
+        tell(&format!("process {program} was ended; settings restored: {count}"));
     }
     Ok(())
+}
+
+/// Writes to standard error, which may be a terminal that has gone.
+fn tell(text: &str) {
+    _ = writeln!(std::io::stderr(), "nodens-lab: {text}");
 }
 
 /// Writes a reply. If the program has gone, its standard input says so next.

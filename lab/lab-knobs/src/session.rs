@@ -37,8 +37,8 @@ pub struct Availability {
     pub present: Result<Option<Value>, String>,
 }
 
-/// Which of `choices` can be changed within `scope`: each is set to both of its levels, read back,
-/// and restored. Nothing is left changed, and no namespace stays.
+/// Which of `choices` can be changed within `scope`. In namespaces each is set to both of its levels,
+/// read back, and restored, and no namespace stays; on the host values are only read.
 ///
 /// # Errors
 ///
@@ -152,6 +152,9 @@ impl Session {
                 "has the value `{high}` already: name two with {0}=LOW,HIGH",
                 knob.name
             ));
+        }
+        if !self.scope.is_namespace() {
+            return Ok(());
         }
         let tried = self.set(knob, high).and_then(|()| self.set(knob, low));
         let restored = self.connection.order(&Request::Restore);

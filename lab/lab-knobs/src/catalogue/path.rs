@@ -92,8 +92,8 @@ pub(super) const ROWS: &[Row] = &[
         at: At::Device("mtu"),
         values: number(1280, 65535, "octets"),
         default: "1500",
-        high: "9000",
-        needs: "the same at the other end",
+        high: "1280",
+        needs: "for more than 1500 the same at the other end",
         about: "octets of a packet",
         ..AT_ONCE
     },

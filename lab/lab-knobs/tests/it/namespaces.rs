@@ -145,6 +145,8 @@ fn a_value_that_the_kernel_refuses_or_changes_is_an_error() {
         // Milliseconds, which the kernel keeps as ticks.
         "sysctl:net.ipv4.tcp_invalid_ratelimit=present,1001",
         "qdisc=present,nothing",
+        // What is read is not what was written, on every kernel.
+        "sysctl:net.ipv4.tcp_ecn=present,01",
     ];
     let choices = choices(&names);
     let mut session = begin(&keeper, &choices).unwrap();
@@ -161,6 +163,8 @@ fn a_value_that_the_kernel_refuses_or_changes_is_an_error() {
     }
     let refused = set(&mut session, 3).unwrap_err();
     assert!(refused.contains("qdisc was not set to `nothing`"), "{refused}");
+    let kept = set(&mut session, 4).unwrap_err();
+    assert_eq!(kept, "tcp_ecn was set to `01`, and is `1`");
     let other = Choice::parse("tcp_dsack").unwrap();
     let error = session.set(&other.knob, &other.high).unwrap_err().to_string();
     assert_eq!(error, "tcp_dsack is not part of this session, so its value is not saved");
