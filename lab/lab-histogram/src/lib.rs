@@ -11,9 +11,17 @@
 //! are only known to exceed a bound (a query that timed out) are kept as *right-censored*: they
 //! have a rank, at the slow end, but no value.
 //!
+//! A histogram that nothing is recorded in any more can be [packed](Histogram::pack): it stays the same and takes
+//! two or three octets for each bucket in use.
+//!
 //! What is deliberately absent: floating-point bucket bounds, decay, and any I/O or clock.
 
 #![forbid(unsafe_code)]
+
+mod packed;
+mod parts;
+
+pub use parts::{Parts, PartsError};
 
 /// Bits of precision below the leading one.
 pub const BITS: u32 = 8;
@@ -41,64 +49,13 @@ impl Quantile {
     }
 }
 
-/// Everything a [`Histogram`] knows, as plain numbers: what a file keeps of one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
-    /// How many bits of precision fewer than [`BITS`] the buckets have.
-    pub coarser: u32,
-    /// How many values are only known to exceed a bound.
-    pub censored: u64,
-    /// The lowest of these bounds; 0 without one.
-    pub floor: u64,
-    /// The sum of the recorded values.
-    pub sum: u128,
-    /// The lowest recorded value; 0 without one.
-    pub min: u64,
-    /// The highest recorded value; 0 without one.
-    pub max: u64,
-    /// Lowest and highest value and count of each bucket in use, in rising order.
-    pub buckets: Vec<(u64, u64, u64)>,
-}
-
-/// [`Parts`] that are of no histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartsError {
-    /// There are no buckets that coarse.
-    Bits,
-    /// The bucket at this place has bounds of no bucket, no count, or is not behind the one before.
-    Bucket(usize),
-    /// The lowest or highest value is not in the first or last bucket.
-    Extremes,
-    /// The sum is not one of as many values in such buckets.
-    Sum,
-}
-
-impl std::fmt::Display for PartsError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Bits => {
-                let (most, least) = (1 << BITS, 1 << BITS_MIN);
-                write!(f, "expected {least}, or a power of two up to {most}, as buckets per octave")
-            }
-            Self::Bucket(at) => {
-                write!(
-                    f,
-                    "bucket {at} is not a valid [lowest, highest, count] triple of this histogram layout"
-                )
-            }
-            Self::Extremes => f.write_str("min and max are not in the first and the last bucket"),
-            Self::Sum => f.write_str("the sum is not that of values in these buckets"),
-        }
-    }
-}
-
-impl std::error::Error for PartsError {}
-
 /// Counts of durations; see the crate's documentation for the layout.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// Grown up to the highest bucket in use.
+    /// Grown up to the highest bucket in use; empty while they are packed.
     counts: Vec<u64>,
+    /// The counts, packed; empty while they are not.
+    packed: Vec<u8>,
     /// Bits of precision fewer than [`BITS`].
     coarser: u32,
     recorded: u64,
@@ -115,6 +72,7 @@ impl Histogram {
     pub const fn new() -> Self {
         Self {
             counts: Vec::new(),
+            packed: Vec::new(),
             coarser: 0,
             recorded: 0,
             sum: 0,
@@ -134,14 +92,52 @@ impl Histogram {
     #[must_use]
     pub fn coarsened(&self, bits: u32) -> Self {
         let bits = bits.clamp(BITS_MIN, self.bits());
-        let mut coarse = Self { counts: Vec::new(), coarser: BITS - bits, ..self.clone() };
+        let mut coarse =
+            Self { counts: Vec::new(), packed: Vec::new(), coarser: BITS - bits, ..*self };
         for (low, _, count) in self.buckets() {
             coarse.add(index(low, bits), count);
+        }
+        if self.is_packed() {
+            coarse.pack();
         }
         coarse
     }
 
+    /// Keeps the counts in as little memory as they need. Whatever is recorded later unpacks them.
+    pub fn pack(&mut self) {
+        if !self.counts.is_empty() {
+            self.packed = packed::pack(self.used());
+            self.counts = Vec::new();
+        }
+    }
+
+    /// Octets of memory that the counts take.
+    pub fn octets(&self) -> usize {
+        self.counts.capacity() * size_of::<u64>() + self.packed.capacity()
+    }
+
+    /// Whether the counts are packed; those of an empty histogram always are.
+    fn is_packed(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    #[cold]
+    fn unpack(&mut self) {
+        for (index, count) in packed::unpack(&std::mem::take(&mut self.packed)) {
+            self.add(index, count);
+        }
+    }
+
+    /// The buckets in use: their places and counts, in rising order.
+    fn used(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        used.map(|(index, count)| (index, *count)).chain(packed::unpack(&self.packed))
+    }
+
     fn add(&mut self, index: usize, count: u64) {
+        if !self.packed.is_empty() {
+            self.unpack();
+        }
         if index >= self.counts.len() {
             self.counts.resize(index + 1, 0);
         }
@@ -184,12 +180,7 @@ impl Histogram {
                 return self.merge(&other.coarsened(bits));
             }
         }
-        if other.counts.len() > self.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
-        }
-        for (slot, count) in self.counts.iter_mut().zip(&other.counts) {
-            *slot += count;
-        }
+        self.add_counts(other);
         if other.recorded > 0 {
             self.min = if self.recorded == 0 { other.min } else { self.min.min(other.min) };
             self.max = self.max.max(other.max);
@@ -202,58 +193,27 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// Everything the histogram knows.
-    pub fn to_parts(&self) -> Parts {
-        Parts {
-            coarser: self.coarser,
-            censored: self.censored,
-            floor: if self.censored > 0 { self.floor } else { 0 },
-            sum: self.sum,
-            min: self.min,
-            max: self.max,
-            buckets: self.buckets().collect(),
+    /// Adds the counts of `other`, which has the same precision. Two that are packed stay so.
+    fn add_counts(&mut self, other: &Self) {
+        if self.recorded == 0 {
+            self.counts.clone_from(&other.counts);
+            self.packed.clone_from(&other.packed);
+            return;
         }
-    }
-
-    /// The histogram with these parts, equal to the one that they were taken from.
-    pub fn from_parts(parts: &Parts) -> Result<Self, PartsError> {
-        if parts.coarser > BITS - BITS_MIN {
-            return Err(PartsError::Bits);
+        let is_packed = self.is_packed() && other.is_packed();
+        if !self.packed.is_empty() {
+            self.unpack();
         }
-        let mut histogram = Self { coarser: parts.coarser, ..Self::new() };
-        let bits = histogram.bits();
-        let (mut least, mut most) = (0_u128, 0_u128);
-        for (at, &(low, high, count)) in parts.buckets.iter().enumerate() {
-            let index = index(low, bits);
-            if bounds(index, bits) != (low, high) || count == 0 || index < histogram.counts.len() {
-                return Err(PartsError::Bucket(at));
-            }
-            histogram.counts.resize(index + 1, 0);
-            if let Some(slot) = histogram.counts.get_mut(index) {
-                *slot = count;
-            }
-            let sum = histogram.recorded.checked_add(count);
-            histogram.recorded = sum.ok_or(PartsError::Bucket(at))?;
-            least += u128::from(low) * u128::from(count);
-            most += u128::from(high) * u128::from(count);
+        if other.counts.len() > self.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
         }
-        let ends = (parts.buckets.first(), parts.buckets.last());
-        let fits = match ends {
-            (Some(first), Some(last)) => {
-                (first.0..=first.1).contains(&parts.min) && (last.0..=last.1).contains(&parts.max)
-            }
-            _ => parts.min == 0 && parts.max == 0,
-        };
-        if !fits || parts.min > parts.max {
-            return Err(PartsError::Extremes);
+        for (slot, count) in self.counts.iter_mut().zip(&other.counts) {
+            *slot += count;
         }
-        if !(least..=most).contains(&parts.sum) {
-            return Err(PartsError::Sum);
+        packed::unpack(&other.packed).for_each(|(index, count)| self.add(index, count));
+        if is_packed {
+            self.pack();
         }
-        (histogram.sum, histogram.min, histogram.max) = (parts.sum, parts.min, parts.max);
-        histogram.censored = parts.censored;
-        histogram.floor = if parts.censored > 0 { parts.floor } else { 0 };
-        Ok(histogram)
     }
 
     /// Forgets all values and keeps the allocation.
@@ -315,7 +275,7 @@ impl Histogram {
             return self.min();
         }
         let mut seen = 0;
-        for (index, count) in self.counts.iter().enumerate() {
+        for (index, count) in self.used() {
             seen += count;
             if seen >= rank {
                 let (low, high) = bounds(index, self.bits());
@@ -327,18 +287,29 @@ impl Histogram {
 
     /// How many recorded values lie in buckets entirely above `nanos`.
     pub fn count_above(&self, nanos: u64) -> u64 {
-        self.counts.iter().skip(index(nanos, self.bits()) + 1).sum()
+        let last = index(nanos, self.bits());
+        self.used().filter(|(index, _)| *index > last).map(|(_, count)| count).sum()
     }
 
     /// The buckets in use as `(lowest, highest, count)`, both bounds inclusive.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        used.map(|(index, &count)| {
+        self.used().map(|(index, count)| {
             let (low, high) = bounds(index, self.bits());
             (low, high, count)
         })
     }
 }
+
+/// Whether both know the same; packed or not makes no difference.
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        let known =
+            |of: &Self| (of.coarser, of.recorded, of.sum, of.min, of.max, of.censored, of.floor);
+        known(self) == known(other) && self.used().eq(other.used())
+    }
+}
+
+impl Eq for Histogram {}
 
 /// The bucket of `value`: below twice the buckets of an octave, every value has its own.
 fn index(value: u64, bits: u32) -> usize {

@@ -112,6 +112,56 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn a_packed_histogram_is_the_same_whatever_is_done_with_it(
+        values in prop::collection::vec((any::<u64>(), 0_u32..64), 0..200), bits in BITS_MIN..=BITS,
+        cut in any::<prop::sample::Index>(), fraction in 0.0_f64..=1.0, packs: (bool, bool),
+    ) {
+        let values: Vec<_> = values.iter().map(|(value, shift)| value >> shift).collect();
+        let record = |values: &[u64], packed: bool| {
+            let mut histogram = Histogram::new();
+            values.iter().for_each(|value| histogram.record(*value));
+            if packed { histogram.pack() }
+            histogram
+        };
+        let (left, right) = values.split_at(cut.index(values.len() + 1));
+        let whole = record(&values, false);
+        let mut packed = record(left, packs.0);
+        packed.merge(&record(right, packs.1));
+        prop_assert_eq!(&packed, &whole);
+        let mut packed = record(left, true);
+        right.iter().for_each(|value| packed.record(*value));
+        prop_assert_eq!(&packed, &whole, "recorded in a packed one");
+        packed.pack();
+        prop_assert_eq!(packed.coarsened(bits), whole.coarsened(bits));
+        prop_assert_eq!(packed.quantile(fraction), whole.quantile(fraction));
+        let nanos = values.first().copied().unwrap_or(1);
+        prop_assert_eq!(packed.count_above(nanos), whole.count_above(nanos));
+        prop_assert_eq!(packed.to_parts(), whole.to_parts());
+        prop_assert_eq!(packed == record(left, true), right.is_empty());
+    }
+}
+
+#[test]
+fn a_packed_histogram_takes_few_octets() {
+    let mut histogram = Histogram::new();
+    // A second of 50,000 response times from 20 µs to 1 ms.
+    (0..50_000_u64).for_each(|n| histogram.record(20_000 + n * n * n % 980_000));
+    let before = histogram.octets();
+    histogram.pack();
+    let (buckets, octets) = (histogram.buckets().count(), histogram.octets());
+    assert!(
+        octets <= 3 * buckets && octets * 6 < before,
+        "{octets} of {before}, {buckets} buckets"
+    );
+    let again = histogram.clone();
+    histogram.pack();
+    assert_eq!(histogram, again);
+    histogram.clear();
+    assert_eq!((histogram.octets(), histogram == Histogram::new()), (0, true));
+}
+
 #[test]
 fn parts_make_the_same_histogram_and_wrong_ones_none() {
     let mut histogram = Histogram::new();
