@@ -57,6 +57,11 @@ pub use run::{Config, Observer, Outcome, Pace, Progress, Spin, Stamps, Transport
 pub use run::{run, run_by, run_watched};
 pub use udp::errors::{REFUSED_LEN, has_no_room, is_refusal};
 
+/// Octets both ways over TCP, with or without TLS, for loops of other crates.
+pub mod pipe {
+    pub use crate::stream::{End, Handshake, Pipe, TlsError, TlsSettings, is_pending};
+}
+
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 

@@ -23,7 +23,9 @@ mod pipe;
 mod quic;
 mod tls;
 
-pub use tls::TlsError;
+pub use carrier::{End, Handshake};
+pub use pipe::{Pipe, is_pending};
+pub use tls::{Settings as TlsSettings, TlsError};
 
 use crate::clock::Clock;
 use crate::connections::Closure;

@@ -74,7 +74,7 @@ pub(super) struct Leftover {
 
 /// Why a connection has ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub enum End {
     /// The server closed it in order.
     Closed,
     /// The system said so.
@@ -91,7 +91,7 @@ pub(super) enum End {
 
 impl End {
     /// What it means for a connection that was being set up.
-    pub(super) fn failure(&self) -> Failure {
+    pub fn failure(&self) -> Failure {
         match self {
             Self::Closed => Failure::Reset,
             Self::Certificate(_) | Self::NoProtocol(..) | Self::Protocol(_) => Failure::Handshake,
@@ -120,7 +120,7 @@ impl End {
     }
 
     /// A sentence for the reader of the result.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::Closed => "the server closed the connection".to_owned(),
             Self::Io(error) => error.to_string(),
@@ -269,7 +269,7 @@ impl Sink<'_, '_> {
 
 /// The handshake of TLS that a connection was set up with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Handshake {
+pub enum Handshake {
     /// There was none.
     None,
     /// A full one.

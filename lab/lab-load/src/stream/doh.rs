@@ -107,7 +107,7 @@ impl Doh {
 
     fn set_up(&mut self, sink: &mut Sink<'_, '_>) -> Result<bool, End> {
         if let State::SettingUp = self.state {
-            if !self.pipe.borrow_mut().establish(sink)? {
+            if !self.pipe.borrow_mut().establish(|| sink.connected())? {
                 return Ok(false);
             }
             if self.pipe.borrow().alpn() != Some(b"h2") {

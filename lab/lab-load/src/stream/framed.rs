@@ -122,7 +122,7 @@ impl Carrier for Framed {
 
     fn drive(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End> {
         if !self.open {
-            if !self.pipe.establish(sink)? {
+            if !self.pipe.establish(|| sink.connected())? {
                 return Ok(());
             }
             self.open = true;

@@ -1,6 +1,6 @@
 //! Octets both ways over one TCP connection, with or without TLS.
 
-use super::carrier::{End, Handshake, Sink};
+use super::carrier::{End, Handshake};
 use rustls::AlertDescription;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind};
@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// EINPROGRESS: the connection is on its way.
 const EINPROGRESS: i32 = 115;
 
-pub(super) struct Pipe {
+/// One connection.
+pub struct Pipe {
     socket: Rc<Socket>,
     tls: Option<Box<ClientConnection>>,
     phase: Phase,
@@ -29,7 +30,7 @@ enum Phase {
 
 impl Pipe {
     /// Asks for a connection from and to an address, with TLS if `tls` says how.
-    pub(super) fn open(
+    pub fn open(
         (source, server): (Option<SocketAddr>, SocketAddr),
         tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     ) -> io::Result<Self> {
@@ -54,22 +55,24 @@ impl Pipe {
         Ok(Self { socket: Rc::new(socket), tls, phase: Phase::Connecting })
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    /// What to watch.
+    pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     /// The socket, to be watched.
-    pub(super) fn socket(&self) -> Rc<Socket> {
+    pub fn socket(&self) -> Rc<Socket> {
         self.socket.clone()
     }
 
     /// The protocol that both sides agreed on in TLS.
-    pub(super) fn alpn(&self) -> Option<&[u8]> {
+    pub fn alpn(&self) -> Option<&[u8]> {
         self.tls.as_ref().and_then(|tls| tls.alpn_protocol())
     }
 
-    /// Continues with setting up; true when that is done. The caller says when it is `opened`.
-    pub(super) fn establish(&mut self, sink: &mut Sink<'_, '_>) -> Result<bool, End> {
+    /// Continues with setting up; true when that is done. `connected` is called when TCP's handshake is over,
+    /// before that of TLS.
+    pub fn establish(&mut self, connected: impl FnOnce()) -> Result<bool, End> {
         if self.phase == Phase::Connecting {
             if let Some(error) = self.socket.take_error()? {
                 return Err(error.into());
@@ -78,7 +81,7 @@ impl Pipe {
                 Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(false),
                 other => _ = other?,
             }
-            sink.connected();
+            connected();
             self.phase = Phase::Handshaking;
         }
         if self.phase == Phase::Handshaking {
@@ -91,7 +94,7 @@ impl Pipe {
     }
 
     /// Which handshake there was.
-    pub(super) fn handshake(&self) -> Handshake {
+    pub fn handshake(&self) -> Handshake {
         let Some(tls) = &self.tls else { return Handshake::None };
         match tls.handshake_kind() {
             Some(HandshakeKind::Resumed) => Handshake::Resumed,
@@ -125,7 +128,7 @@ impl Pipe {
 
     /// Takes octets to be sent: how many, `WouldBlock` for none. With TLS they may still be waiting
     /// in here afterwards ([`Pipe::is_flushed`]).
-    pub(super) fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+    pub fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         if self.tls.is_none() {
             return (&*self.socket).write(octets);
         }
@@ -139,12 +142,12 @@ impl Pipe {
     }
 
     /// Whether the kernel has all octets that were taken.
-    pub(super) fn is_flushed(&self) -> bool {
+    pub fn is_flushed(&self) -> bool {
         self.tls.as_ref().is_none_or(|tls| !tls.wants_write())
     }
 
     /// Writes what TLS has ready; true when nothing is left.
-    pub(super) fn flush(&mut self) -> io::Result<bool> {
+    pub fn flush(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.wants_write() {
             match tls.write_tls(&mut &*self.socket) {
@@ -157,7 +160,7 @@ impl Pipe {
     }
 
     /// Reads octets: how many, 0 at the end, `WouldBlock` if there is nothing yet.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, End> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, End> {
         let Some(tls) = &mut self.tls else { return Ok((&*self.socket).read(buffer)?) };
         loop {
             match tls.reader().read(buffer) {
@@ -173,11 +176,13 @@ impl Pipe {
         }
     }
 
-    pub(super) fn wants_write(&self) -> bool {
+    /// Whether the kernel's handshake is not over, or octets that were taken wait for room.
+    pub fn wants_write(&self) -> bool {
         self.phase == Phase::Connecting || !self.is_flushed()
     }
 
-    pub(super) fn close(&mut self) {
+    /// Tells the other side that nothing more comes.
+    pub fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             // If it is not read, the peer has gone already.
@@ -199,6 +204,6 @@ pub(super) fn tls_end(error: rustls::Error) -> End {
 }
 
 /// Whether nothing went wrong but that there is nothing to do yet.
-pub(super) fn is_pending(end: &End) -> bool {
+pub fn is_pending(end: &End) -> bool {
     matches!(end, End::Io(error) if error.kind() == ErrorKind::WouldBlock)
 }

@@ -45,18 +45,15 @@ pub enum TlsError {
 
 /// The settings of one transport that all clients share.
 #[derive(Clone)]
-pub(super) struct Settings {
+pub struct Settings {
     base: ClientConfig,
     resumption: bool,
     name: ServerName<'static>,
 }
 
 impl Settings {
-    pub(super) fn new(
-        tls: &Tls,
-        transport: Transport,
-        server: SocketAddr,
-    ) -> Result<Self, TlsError> {
+    /// Reads what `tls` names; `server` is whose name a certificate needs if there is no other.
+    pub fn new(tls: &Tls, transport: Transport, server: SocketAddr) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone());
         // QUIC is TLS 1.3 alone (RFC 9001 section 4.2).
@@ -97,7 +94,7 @@ impl Settings {
     }
 
     /// The settings of one client, with tickets of its own.
-    pub(super) fn of_client(&self) -> Arc<ClientConfig> {
+    pub fn of_client(&self) -> Arc<ClientConfig> {
         let resumption = if self.resumption {
             Resumption::in_memory_sessions(TICKETS)
         } else {
@@ -108,7 +105,8 @@ impl Settings {
         Arc::new(config)
     }
 
-    pub(super) fn name(&self) -> ServerName<'static> {
+    /// The name that the server's certificate needs.
+    pub fn name(&self) -> ServerName<'static> {
         self.name.clone()
     }
 }

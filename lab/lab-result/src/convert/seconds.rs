@@ -2,17 +2,10 @@
 
 use crate::Second;
 use lab_histogram::{BITS, BITS_MIN, Histogram};
+use lab_load::tally::Room;
 
-/// How many buckets, some 22 octets each, the seconds of a run may have together.
-#[derive(Clone, Copy)]
-pub(super) struct Room {
-    response: usize,
-    /// The other times of a second.
-    others: usize,
-}
-
-/// Ten minutes of up to 800 different response times a second are whole, and an hour takes 30 MB at most.
-pub(super) const ROOM: Room = Room { response: 500_000, others: 250_000 };
+/// Of some 22 octets for each bucket, a file takes 30 MB at most for an hour.
+pub(super) const ROOM: Room = lab_load::tally::ROOM;
 
 /// Makes the histograms of seconds as coarse as it takes for the file to stay small; those of the whole
 /// run stay as they are.
