@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod boxes;
 mod compare;
 mod connect;
 mod costs;

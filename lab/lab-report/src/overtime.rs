@@ -1,22 +1,17 @@
 //! One run over time: the heat map, five numbers, and lines; all with one table.
 
-use crate::heat;
 use crate::plot::{Key, Latencies, Places, Plot, Readout, folded};
 use crate::run::{CAUSES, Column, Range, Run};
 use crate::scale::{Linear, Tick};
 use crate::svg::{Drawing, Path, WIDTH};
 use crate::table::{Head, Table};
+use crate::{boxes, heat};
 use crate::{rates, text};
 use lab_histogram::Quantile;
 use maud::{Markup, html};
 
 /// Height of the plots of latency.
-const HEIGHT: f64 = 280.0;
-/// The part of a column's width that its box takes.
-const BOX: f64 = 0.64;
-/// The five numbers of a box.
-const FIVE: [(&str, f64); 5] =
-    [("fastest", 0.0), ("p25", 0.25), ("median", 0.5), ("p75", 0.75), ("slowest", 1.0)];
+pub(crate) const HEIGHT: f64 = 280.0;
 /// The lines over time.
 pub(crate) const LINES: [(&str, &str, f64); 3] =
     [("q50", "p50", 0.5), ("q99", "p99", 0.99), ("q999", "p99.9", 0.999)];
@@ -66,7 +61,14 @@ impl<'r> OverTime<'r> {
         (at as f64 * width, width)
     }
 
-    fn plot(&self, what: &str, keys: Vec<Key>, axis: &Latencies, drawing: Drawing) -> Plot {
+    /// A plot of latencies.
+    pub(crate) fn plot(
+        &self,
+        what: &str,
+        keys: Vec<Key>,
+        axis: &Latencies,
+        drawing: Drawing,
+    ) -> Plot {
         Plot {
             height: HEIGHT,
             name: format!("{what}, {}", self.run.label),
@@ -102,19 +104,15 @@ pub(crate) fn plots(run: &Run<'_>, range: Range) -> Markup {
     let mut over = OverTime::new(run);
     let axis = Latencies::new(range, HEIGHT);
     let lines = quantile_columns(&mut over);
-    let five: Vec<usize> = FIVE
-        .iter()
-        .map(|(name, part)| {
-            over.column(Head::plain(*name), |c| text::quantile(c.response.quantile(*part)))
-        })
-        .collect();
+    let five = boxes::columns(&mut over, "", |column| &column.response);
     let lost: Vec<usize> = lost_columns(&mut over);
     let mut of_heat = lines.clone();
     of_heat.extend(&lost);
     let mut of_boxes = five;
     of_boxes.extend(&lost);
     let heat = heat::plot(&over, &axis, of_heat, HEIGHT);
-    let boxes = boxes(&over, &axis, of_boxes);
+    let boxes = boxes::of_responses(&over, &axis, of_boxes);
+    let followed = run.is_recorded().then(|| boxes::of_lateness(&mut over));
     let lines = line_plot(&over, &axis, lines);
     let rates = rates::plots(&mut over);
     html! {
@@ -122,6 +120,10 @@ pub(crate) fn plots(run: &Run<'_>, range: Range) -> Markup {
         (heat)
         h3 { "Fastest, quartiles and slowest of each " (if run.step == 1 { "second" } else { "step" }) }
         (boxes)
+        @if let Some(followed) = followed {
+            h3 { "How the recording was followed" }
+            (followed)
+        }
         h3 { "Percentiles" }
         (lines)
         (rates)
@@ -148,41 +150,6 @@ fn lost_columns(over: &mut OverTime<'_>) -> Vec<usize> {
         }
     }
     columns
-}
-
-fn boxes(over: &OverTime<'_>, axis: &Latencies, columns: Vec<usize>) -> Markup {
-    let mut drawing = Drawing::default();
-    axis.draw_band(&mut drawing);
-    let (mut whiskers, mut ends) = (Path::default(), Path::default());
-    let (mut boxes, mut medians) = (Path::default(), Path::default());
-    for (at, column) in over.run.columns.iter().enumerate() {
-        let (left, width) = over.place(at);
-        let middle = left + width / 2.0;
-        let y = FIVE.map(|(_, part)| axis.y_of(column.response.quantile(part)));
-        let [Some(min), Some(low), Some(median), Some(high), Some(max)] = y else { continue };
-        whiskers.upright(middle, min, low).upright(middle, high, max);
-        if column.response.censored() > 0 {
-            ends.dot(middle, max);
-        }
-        let (inset, width) = (left + width * (1.0 - BOX) / 2.0, width * BOX);
-        boxes.rect(inset, high, width, low - high);
-        medians.across(inset, median, inset + width);
-    }
-    drawing.path("whisker", &whiskers);
-    drawing.path("box", &boxes);
-    drawing.path("median", &medians);
-    drawing.path("dot lost-end", &ends);
-    let mut keys = vec![
-        Key::line("whisker", "fastest to slowest"),
-        Key::filled("box", "middle half"),
-        Key::line("median", "median"),
-    ];
-    if !ends.is_empty() {
-        keys.push(Key::dot("lost-end", "some were lost"));
-    }
-    let mut plot = over.plot("Five numbers of each second", keys, axis, drawing);
-    plot.readout = Some(over.readout(columns));
-    plot.render()
 }
 
 fn line_plot(over: &OverTime<'_>, axis: &Latencies, columns: Vec<usize>) -> Markup {

@@ -1,7 +1,7 @@
 //! A result as the page shows it: named, coloured, and by columns of one or more seconds.
 
 use lab_histogram::{Histogram, Quantile};
-use lab_result::{Connections, ResultFile, Second};
+use lab_result::{Connections, Pace, ResultFile, Second};
 use std::collections::BTreeMap;
 
 /// Columns of a plot over time: longer runs show several seconds in one.
@@ -53,6 +53,8 @@ pub(crate) struct Column {
     pub(crate) rcodes: BTreeMap<String, u64>,
     /// Response times, lost queries censored.
     pub(crate) response: Histogram,
+    /// From the time at which a query was due to its sending.
+    pub(crate) lateness: Histogram,
     /// Connections, if the transport has any; `active` is that of the last second.
     pub(crate) connections: Option<Connections>,
 }
@@ -96,6 +98,7 @@ impl Column {
             *self.rcodes.entry(name.clone()).or_default() += count;
         }
         self.response.merge(&second.response);
+        self.lateness.merge(&second.lateness);
         if let Some(from) = &second.connections {
             let into = self.connections.get_or_insert_default();
             into.active = from.active;
@@ -129,6 +132,11 @@ impl<'a> Run<'a> {
     /// Seconds from the first to the last column's end.
     pub(crate) fn seconds(&self) -> u64 {
         self.columns.iter().map(|column| column.seconds).sum()
+    }
+
+    /// Whether queries were to leave at recorded times.
+    pub(crate) fn is_recorded(&self) -> bool {
+        matches!(&self.result.plan.pace, Pace::Open { arrivals, .. } if arrivals == "recorded")
     }
 
     /// The lowest and highest response time, and the bound of censored ones.
