@@ -1,16 +1,29 @@
 //! Counts and times of queries, in the tally of `lab-load`.
 
 use crate::flight::Flying;
+use crate::limits::SECONDS_KEPT;
 use lab_load::Loss;
 use lab_load::tally::{Cohort, Counts, Span, Tally};
 use lab_workload::recorded::Carrier;
 use nodens_wire::{Flags, Header, Records, Type};
+
+/// Steps of the rate in a second.
+const STEPS: usize = (lab_load::SECOND / lab_load::tally::RATE_STEP) as usize;
 
 /// What is counted of the queries over UDP and over TCP.
 pub(crate) struct Books {
     pub(crate) udp: Tally,
     pub(crate) tcp: Tally,
     timeout: u64,
+    /// Seconds that are over.
+    over: usize,
+}
+
+/// What was counted of a second that is over.
+pub(crate) struct Second {
+    pub(crate) carrier: Carrier,
+    pub(crate) second: u64,
+    pub(crate) cohort: Cohort,
 }
 
 /// Why a query has no answer, in words.
@@ -23,8 +36,33 @@ pub(crate) fn text(loss: Loss) -> &'static str {
 }
 
 impl Books {
-    pub(crate) fn new(timeout: u64) -> Self {
-        Self { udp: Tally::default(), tcp: Tally::default(), timeout }
+    /// Books of so many seconds.
+    pub(crate) fn new(timeout: u64, seconds: u64) -> Self {
+        let mut books = Self { udp: Tally::default(), tcp: Tally::default(), timeout, over: 0 };
+        let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(SECONDS_KEPT);
+        // Growing while queries are sent would delay them.
+        for tally in [&mut books.udp, &mut books.tcp] {
+            tally.cohorts.reserve(seconds);
+            tally.rate.reserve(seconds * STEPS);
+        }
+        books
+    }
+
+    /// Takes out the seconds whose queries have had their time for an answer at `now`. What still comes of one of
+    /// them, for a query that left far too late, is taken out at the end.
+    pub(crate) fn take_over(&mut self, now: u64) -> Vec<Second> {
+        let over = now.saturating_sub(self.timeout) / lab_load::SECOND;
+        let over = usize::try_from(over).unwrap_or(usize::MAX).saturating_sub(1);
+        let mut taken = Vec::new();
+        while self.over < over {
+            for (carrier, tally) in [(Carrier::Udp, &mut self.udp), (Carrier::Tcp, &mut self.tcp)] {
+                let second = self.over as u64;
+                let cohort = tally.cohorts.get_mut(self.over).map(std::mem::take);
+                taken.extend(cohort.map(|cohort| Second { carrier, second, cohort }));
+            }
+            self.over += 1;
+        }
+        taken
     }
 
     pub(crate) fn of(&mut self, carrier: Carrier) -> &mut Tally {

@@ -1,105 +1,118 @@
-//! One TCP connection: a stream of messages in both directions (RFC 1035 section 4.2.2).
+//! One connection, with or without TLS: a stream of messages in both directions (RFC 1035 section 4.2.2).
 
 use crate::limits::{READ_LEN, UNSENT_MAX};
+use lab_load::pipe::{End, Handshake, Pipe, TlsSettings, is_pending};
+use lab_sys::poll::Interest;
 use nodens_wire::framing;
-use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
+use std::{fmt, io};
+
+/// Where connections go, and TLS if they have it.
+#[derive(Clone)]
+pub(crate) struct Dial {
+    pub(crate) target: SocketAddr,
+    pub(crate) tls: Option<TlsSettings>,
+}
+
+impl fmt::Debug for Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.target, if self.tls.is_some() { " over TLS" } else { "" })
+    }
+}
 
 pub(crate) struct Connection {
-    pub(crate) socket: Socket,
+    pipe: Pipe,
     /// When it was asked for.
     pub(crate) began: u64,
+    /// When TCP's handshake was over.
+    pub(crate) connected: Option<u64>,
     pub(crate) is_open: bool,
+    /// When it was asked last.
+    pub(crate) asked: u64,
     /// Whether the recorded one has ended: this one does when nothing is in flight on it.
     pub(crate) is_ending: bool,
     /// The round of the recording that it belongs to.
     pub(crate) round: u64,
     /// IDs in the order of sending; those at the front may have their outcome.
     pub(crate) ids: VecDeque<u16>,
+    /// What the poller looks for.
+    watched: Interest,
     unsent: Vec<u8>,
     received: Vec<u8>,
 }
 
-/// Why nothing more comes.
-#[derive(Debug)]
-pub(crate) enum End {
-    /// The server has closed it in order.
-    Closed,
-    Broken(io::Error),
-}
-
 impl Connection {
     /// Asks for a connection; that it is there is seen when it can be written to.
-    pub(crate) fn dial(
-        target: SocketAddr,
-        local: Option<IpAddr>,
-        now: u64,
-        round: u64,
-    ) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
-        socket.set_tcp_nodelay(true)?;
-        if let Some(local) = local {
-            lab_sys::socket::choose_port_late(socket.as_fd())?;
-            socket.bind(&SocketAddr::new(local, 0).into())?;
-        }
-        // EINPROGRESS has no kind of its own.
-        const EINPROGRESS: i32 = 115;
-        match socket.connect(&target.into()) {
-            Err(error) if error.raw_os_error() != Some(EINPROGRESS) => return Err(error),
-            _ => {}
-        }
+    pub(crate) fn dial(to: &Dial, local: Option<IpAddr>, now: u64, round: u64) -> io::Result<Self> {
+        let tls = to.tls.as_ref().map(|tls| (tls.of_client(), tls.name()));
+        let local = local.map(|local| SocketAddr::new(local, 0));
         Ok(Self {
-            socket,
+            pipe: Pipe::open((local, to.target), tls)?,
             began: now,
+            connected: None,
             is_open: false,
+            asked: now,
             is_ending: false,
             round,
             ids: VecDeque::new(),
+            watched: Interest::ReadWrite,
             unsent: Vec::new(),
             received: Vec::new(),
         })
     }
 
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.pipe.fd()
+    }
+
+    /// Continues with setting up; whether that is done.
+    pub(crate) fn establish(&mut self, now: u64) -> Result<bool, End> {
+        let connected = &mut self.connected;
+        self.is_open = self.pipe.establish(|| *connected = Some(now))?;
+        Ok(self.is_open)
+    }
+
+    /// The handshake that there was.
+    pub(crate) fn handshake(&self) -> Handshake {
+        self.pipe.handshake()
+    }
+
     /// Appends a message; false if too much waits already.
-    pub(crate) fn push(&mut self, message: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, message: &[u8], now: u64) -> bool {
         let has_room = self.unsent.len() < UNSENT_MAX;
         if has_room {
             framing::push_message(&mut self.unsent, message);
+            self.asked = now;
         }
         has_room
     }
 
     /// Whether something waits to be sent, or the connection to be there.
-    pub(crate) fn wants_to_write(&self) -> bool {
-        !self.is_open || !self.unsent.is_empty()
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.is_open || !self.unsent.is_empty() || self.pipe.wants_write()
     }
 
-    /// What has become of asking for the connection: `None` if that is not known yet.
-    pub(crate) fn outcome(&self) -> Option<io::Result<()>> {
-        match self.socket.take_error() {
-            Ok(Some(error)) | Err(error) => Some(Err(error)),
-            Ok(None) => match self.socket.peer_addr() {
-                Ok(_) => Some(Ok(())),
-                Err(_) => None,
-            },
-        }
+    /// What the poller has to look for from now on, if it is something else than before.
+    pub(crate) fn change_of_interest(&mut self) -> Option<Interest> {
+        let writes = self.pipe.wants_write() || (self.is_open && !self.unsent.is_empty());
+        let wanted = if writes { Interest::ReadWrite } else { Interest::Read };
+        (std::mem::replace(&mut self.watched, wanted) != wanted).then_some(wanted)
     }
 
     /// Writes as much as the kernel takes.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.is_open && !self.unsent.is_empty() {
-            match (&self.socket).write(&self.unsent) {
+            match self.pipe.write(&self.unsent) {
                 Ok(count) => _ = self.unsent.drain(..count.min(self.unsent.len())),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        self.pipe.flush().map(drop)
     }
 
     /// Reads what is there and gives whole messages to `each`; the end, if there is one.
@@ -108,15 +121,14 @@ impl Connection {
             let had = self.received.len();
             self.received.resize(had + READ_LEN, 0);
             let room = self.received.get_mut(had..).unwrap_or_default();
-            let read = (&self.socket).read(room);
+            let read = self.pipe.read(room);
             self.received.truncate(had + read.as_ref().copied().unwrap_or(0));
             match read {
                 Ok(0) => break Some(End::Closed),
-                Ok(count) if count < READ_LEN => break None,
                 Ok(_) => self.take(&mut each),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break None,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => break Some(End::Broken(error)),
+                Err(end) if is_pending(&end) => break None,
+                Err(End::Io(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Err(end) => break Some(end),
             }
         };
         self.take(&mut each);
@@ -132,5 +144,10 @@ impl Connection {
             at += used;
         }
         self.received.drain(..at.min(self.received.len()));
+    }
+
+    /// Tells the other side that nothing more comes.
+    pub(crate) fn close(&mut self) {
+        self.pipe.close();
     }
 }

@@ -4,7 +4,7 @@ mod receive;
 mod send;
 mod streams;
 
-use crate::books::Books;
+use crate::books::{Books, Second};
 use crate::compare::Comparison;
 use crate::connection::Connection;
 use crate::feed::{Action, Step};
@@ -46,12 +46,23 @@ pub(crate) struct Task<'a> {
     pub(crate) plan: Plan,
     pub(crate) addresses: &'a Addresses,
     pub(crate) timeout: u64,
+    /// Nanoseconds after which a connection is closed that no recorded one says when to close.
+    pub(crate) idle: u64,
     /// Nanoseconds of the schedule.
     pub(crate) whole: u64,
     pub(crate) spins: bool,
     pub(crate) differences: usize,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) ticks: Sender<Progress>,
+    /// Queries that are in flight, or whose IDs rest, at once in the busiest second.
+    pub(crate) expected: usize,
+    pub(crate) ticks: Sender<Tick>,
+}
+
+/// What it tells while it runs.
+pub(crate) struct Tick {
+    pub(crate) progress: Progress,
+    /// Seconds that are over.
+    pub(crate) over: Vec<Second>,
 }
 
 /// What it brings back.
@@ -118,9 +129,9 @@ impl<'a> Engine<'a> {
             poller: Poller::new(READY_MAX)?,
             ready: Vec::with_capacity(READY_MAX),
             into: Batch::connected(RECEIVED_MAX, RESPONSE_LEN_MAX),
-            lanes: Lanes::new(task.plan),
-            flight: Flight::new(task.timeout, task.timeout.saturating_mul(3)),
-            books: Books::new(task.timeout),
+            lanes: Lanes::new(task.plan.clone()),
+            flight: Flight::new(task.timeout, task.timeout.saturating_mul(3), task.expected),
+            books: Books::new(task.timeout, task.whole.saturating_add(task.timeout) / SECOND + 2),
             comparison: Comparison::new(task.differences),
             dialled: VecDeque::new(),
             round: 0,
@@ -174,7 +185,7 @@ impl<'a> Engine<'a> {
     }
 
     fn turns(&mut self) -> io::Result<()> {
-        let end = self.task.whole.saturating_add(SEND_GRACE);
+        let end = self.last_send();
         loop {
             let now = self.now();
             if self.task.stop.load(Ordering::Relaxed) {
@@ -218,6 +229,18 @@ impl<'a> Engine<'a> {
             }
         }
         !self.head.is_empty()
+    }
+
+    /// Takes the steps whose time has come, unless the run is over.
+    fn take_due(&mut self) {
+        if self.now() <= self.last_send() {
+            self.take_steps();
+        }
+    }
+
+    /// When nothing is sent any more.
+    fn last_send(&self) -> u64 {
+        self.task.whole.saturating_add(SEND_GRACE)
     }
 
     /// Takes the steps whose time has come.
@@ -286,6 +309,7 @@ impl<'a> Engine<'a> {
         let now = self.now();
         if now >= self.next_expire {
             self.expire(now);
+            self.close_unused(now);
             self.next_expire = now + EXPIRE_STEP;
         }
         while now >= (self.second + 1) * SECOND {
@@ -297,8 +321,9 @@ impl<'a> Engine<'a> {
                 cohort: self.books.cohort(self.second),
                 finals: Vec::new(),
             };
+            let over = self.books.take_over(now);
             // The receiver only goes away when the run is over.
-            _ = self.task.ticks.send(progress);
+            _ = self.task.ticks.send(Tick { progress, over });
             self.told = counts;
             self.second += 1;
         }
@@ -348,5 +373,5 @@ fn is_answer(flying: &Flying, header: Header, message: &[u8]) -> bool {
 
 /// Whether a connection has nothing left to do.
 fn is_done(connection: &Connection, waiting: usize) -> bool {
-    connection.is_ending && waiting == 0 && !connection.wants_to_write()
+    connection.is_ending && waiting == 0 && !connection.is_busy()
 }

@@ -4,7 +4,7 @@ use crate::limits::BATCH;
 use crate::matching::{Matched, Matching};
 use crate::replay::Open;
 use crate::survey::Survey;
-use crate::{ReplayError, Sample};
+use crate::{Over, ReplayError, Sample};
 use lab_workload::plan::PlanHash;
 use lab_workload::recorded::{Carrier, Content};
 use std::net::SocketAddr;
@@ -77,7 +77,7 @@ pub(crate) struct Read {
 /// Sends all steps until the receiver has gone.
 pub(crate) fn feed(
     open: &Open<'_>,
-    sample: Sample,
+    (sample, over): (Sample, Option<Over>),
     timing: Timing,
     steps: &SyncSender<Vec<Step>>,
 ) -> Result<Read, ReplayError> {
@@ -85,7 +85,7 @@ pub(crate) fn feed(
     let mut batch = Vec::with_capacity(BATCH);
     for round in 0..timing.rounds {
         for matched in Matching::new(open()?, sample) {
-            let Some(mut step) = step(matched, round, &timing) else { continue };
+            let Some(mut step) = step(matched, over, round, &timing) else { continue };
             if step.intended < last {
                 read.disorder += u64::from(matches!(step.action, Action::Ask { .. }));
                 step.intended = last;
@@ -111,9 +111,11 @@ pub(crate) fn feed(
     Ok(read)
 }
 
-fn step(matched: Matched, round: u64, timing: &Timing) -> Option<Step> {
+fn step(matched: Matched, over: Option<Over>, round: u64, timing: &Timing) -> Option<Step> {
     let Matched { record, response, .. } = matched;
-    let action = match (record.content, record.carrier) {
+    let recorded = (record.client, record.carrier);
+    let (client, carrier) = over.map_or(recorded, |over| over.place(recorded.0, recorded.1));
+    let action = match (record.content, carrier) {
         (Content::Query(message), _) => Action::Ask { message, recorded: response },
         (Content::Opened, Carrier::Tcp) => Action::Open,
         (Content::Ended, Carrier::Tcp) => Action::End,
@@ -123,9 +125,9 @@ fn step(matched: Matched, round: u64, timing: &Timing) -> Option<Step> {
         number: record.number,
         intended: timing.at(round, record.time),
         round,
-        client: record.client,
+        client,
         server: record.server,
-        carrier: record.carrier,
+        carrier,
         action,
     })
 }

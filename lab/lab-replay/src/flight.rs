@@ -57,10 +57,12 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// Queries time out after `timeout` nanoseconds, and their IDs rest until `late_end` after sending.
-    pub(crate) fn new(timeout: u64, late_end: u64) -> Self {
-        let (waiting, resting) = (VecDeque::new(), VecDeque::new());
-        Self { known: HashMap::new(), waiting, resting, timeout, late_end }
+    /// Queries time out after `timeout` nanoseconds, and their IDs rest until `late_end` after sending. There is
+    /// memory for `expected` of them: making room while queries are sent would delay them.
+    pub(crate) fn new(timeout: u64, late_end: u64, expected: usize) -> Self {
+        let (waiting, resting) =
+            (VecDeque::with_capacity(expected), VecDeque::with_capacity(expected));
+        Self { known: HashMap::with_capacity(expected), waiting, resting, timeout, late_end }
     }
 
     /// The recorded ID, or the next one that is free on the socket with `used` IDs; `None` if there is none.
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_id_in_use_is_not_given_again_until_it_has_rested() {
-        let mut flight = Flight::new(100, 300);
+        let mut flight = Flight::new(100, 300, 0);
         let tag = Tag { serial: 1, id: 65_535 };
         assert_eq!(flight.free_id(1, 65_535, 0), Some(65_535));
         assert!(flight.sent(tag, flying(0, 1_000)));
@@ -185,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_tag_that_was_used_again_is_not_ended_by_its_first_use() {
-        let mut flight = Flight::new(100, 300);
+        let mut flight = Flight::new(100, 300, 0);
         let tag = Tag { serial: 1, id: 5 };
         flight.sent(tag, flying(0, 1_000));
         flight.get_mut(tag).unwrap().state = State::Answered;

@@ -3,7 +3,7 @@
 //! There are at most so many. When there are, the UDP socket that was not used for longest is used for one more
 //! source, and the connection that was not used for longest, and has nothing in flight, is closed.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Dial};
 use crate::limits::{RECEIVE_BUFFER, TRIES};
 use slab::Slab;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -40,6 +40,11 @@ pub(crate) enum Kind {
 }
 
 impl Lane {
+    /// Whether it is the connection of a client's address, made because its queries were recorded over UDP.
+    pub(crate) fn is_of_client(&self) -> bool {
+        self.key.server.is_some() && self.key.client.port() == 0
+    }
+
     pub(crate) fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.kind {
             Kind::Tcp(connection) => Some(connection),
@@ -49,9 +54,9 @@ impl Lane {
 }
 
 /// What sockets are like, and how many there may be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) target: SocketAddr,
+    pub(crate) dial: Dial,
     pub(crate) sockets_max: usize,
 }
 
@@ -110,6 +115,11 @@ impl Lanes {
         self.all.iter()
     }
 
+    /// Some of the sockets that were not used for longest, the oldest first.
+    pub(crate) fn oldest(&self) -> impl Iterator<Item = (usize, &Lane)> {
+        self.order.values().take(TRIES).filter_map(|at| Some((*at, self.all.get(*at)?)))
+    }
+
     /// The lane of `key`, without any change.
     pub(crate) fn known(&self, key: &Key) -> Option<usize> {
         self.by_key.get(key).copied()
@@ -124,18 +134,16 @@ impl Lanes {
         if self.all.len() < self.plan.sockets_max {
             return Found::New(None);
         }
-        let oldest =
-            || self.order.values().take(TRIES).filter_map(|at| Some((*at, self.all.get(*at)?)));
         let fits = |lane: &Lane| {
             matches!(lane.kind, Kind::Udp(_)) && key.server.is_none() && lane.local == local
         };
-        let idle = oldest().find(|(_, lane)| fits(lane) && lane.waiting == 0);
+        let idle = self.oldest().find(|(_, lane)| fits(lane) && lane.waiting == 0);
         // Better two sources on one socket than a query that is not sent.
-        if let Some((at, _)) = idle.or_else(|| oldest().find(|(_, lane)| fits(lane))) {
+        if let Some((at, _)) = idle.or_else(|| self.oldest().find(|(_, lane)| fits(lane))) {
             self.give(at, key);
             return Found::Lane(at);
         }
-        match oldest().find(|(_, lane)| lane.waiting == 0) {
+        match self.oldest().find(|(_, lane)| lane.waiting == 0) {
             Some((at, _)) => Found::New(Some(at)),
             None => Found::None,
         }
@@ -168,8 +176,8 @@ impl Lanes {
         (now, round): (u64, u64),
     ) -> io::Result<usize> {
         let kind = match key.server {
-            None => Kind::Udp(datagrams(self.plan.target, local)?),
-            Some(_) => Kind::Tcp(Box::new(Connection::dial(self.plan.target, local, now, round)?)),
+            None => Kind::Udp(datagrams(self.plan.dial.target, local)?),
+            Some(_) => Kind::Tcp(Box::new(Connection::dial(&self.plan.dial, local, now, round)?)),
         };
         self.opened += u64::from(key.server.is_none());
         self.serials += 1;
@@ -231,7 +239,8 @@ mod tests {
     }
 
     fn lanes(sockets_max: usize) -> Lanes {
-        Lanes::new(Plan { target: "127.0.0.1:9".parse().unwrap(), sockets_max })
+        let dial = Dial { target: "127.0.0.1:9".parse().unwrap(), tls: None };
+        Lanes::new(Plan { dial, sockets_max })
     }
 
     fn take(lanes: &mut Lanes, key: Key, local: Option<IpAddr>) -> usize {

@@ -12,10 +12,12 @@
 //!   out and gives them local addresses;
 //! - `feed` reads ahead on a thread of its own and gives every query its time;
 //! - `lanes`, `connection`: sockets, at most as many as allowed; `flight`: queries without an outcome; `books`: counts;
-//! - `engine` sends and receives; [`compare`] looks at what came back; [`mod@replay`] is the whole of it.
+//!   `past`: those of seconds that are over;
+//! - `engine` sends and receives; [`compare`] looks at what came back; [`mod@replay`] is the whole of it;
+//! - [`fidelity`] compares when queries arrived with when they should have.
 //!
 //! A recording is never in memory as a whole: its length only costs time. What is deliberately absent: printing,
-//! the formats of recordings (`lab-workload`), and TLS.
+//! the formats of recordings (`lab-workload`), and how TLS is set up (`lab-load`).
 
 #![forbid(unsafe_code)]
 
@@ -24,17 +26,20 @@ pub mod compare;
 mod connection;
 mod engine;
 mod feed;
+pub mod fidelity;
 mod flight;
 mod lanes;
 mod limits;
 mod matching;
+mod past;
 pub mod replay;
 pub mod select;
 pub mod survey;
 
 pub use compare::Comparison;
+pub use fidelity::Fidelity;
 pub use replay::{ReplayError, Replayed, Settings, replay};
-pub use select::{Addresses, Rewrite, Sample};
+pub use select::{Addresses, Over, Rewrite, Sample};
 pub use survey::{Survey, survey};
 
 use lab_workload::recorded::{Broken, Record};

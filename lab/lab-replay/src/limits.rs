@@ -30,3 +30,9 @@ pub(crate) const BROKEN_NAMED: usize = 10;
 pub(crate) const LOCALS_MAX: usize = 1 << 16;
 /// Nanoseconds that a replay may take: a year.
 pub(crate) const SPAN_MAX: u64 = 366 * 86_400 * 1_000_000_000;
+/// Seconds for which there is memory at once: a day.
+pub(crate) const SECONDS_KEPT: usize = 86_400;
+/// Queries that there is memory for at once, up to the end of the time that their IDs rest.
+pub(crate) const FLIGHT_KEPT: usize = 1 << 20;
+/// Sockets that are looked at before steps are taken again.
+pub(crate) const SOCKETS_PER_TURN: usize = 16;

@@ -1,15 +1,18 @@
 //! A whole replay: what is asked for, checks before the first query, its threads, and the outcome.
 
-use crate::engine::{Engine, Report, Task};
+use crate::connection::Dial;
+use crate::engine::{Engine, Report, Task, Tick};
 use crate::feed::{Read, Timing, feed};
 use crate::lanes::Plan;
-use crate::limits::{BATCHES_MAX, SPAN_MAX};
+use crate::limits::{BATCHES_MAX, FLIGHT_KEPT, SPAN_MAX};
+use crate::past::Past;
 use crate::survey::{Moment, Survey, survey};
-use crate::{Addresses, Comparison, Recording, Sample};
+use crate::{Addresses, Comparison, Over, Recording, Sample};
 use lab_load::host::{self, Counters};
+use lab_load::pipe::{TlsError, TlsSettings};
 use lab_load::run::ThreadReport;
 use lab_load::schedule::Arrivals;
-use lab_load::transport::{Share, Streams};
+use lab_load::transport::{Share, Streams, Tls};
 use lab_load::{Config, Observer, Outcome, Pace, Spin, Transport, judge};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -44,6 +47,12 @@ pub struct Settings {
     pub sample: Sample,
     /// Where they send from.
     pub addresses: Addresses,
+    /// What they send over, if not what was recorded.
+    pub over: Option<Over>,
+    /// The server's certificate, for [`Over::Tls`].
+    pub tls: Tls,
+    /// After this time without a query a connection is closed that no recorded one says when to close.
+    pub idle: Duration,
     /// When a query has timed out.
     pub timeout: Duration,
     /// Sockets at the same time; `None` is as many as the machine has descriptors and ports for.
@@ -107,6 +116,9 @@ pub enum ReplayError {
         /// The server.
         target: SocketAddr,
     },
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A thread could not be set up or ended without a report.
     #[error("cannot run a replay thread: {0}")]
     Thread(io::Error),
@@ -144,28 +156,40 @@ pub fn replay(
     let timing = check(settings, survey)?;
     let config = config(settings, survey, &timing);
     let sockets_max = sockets_max(settings, survey);
+    let tls = match settings.over {
+        Some(Over::Tls) => Some(TlsSettings::new(&settings.tls, Transport::Dot, settings.target)?),
+        _ => None,
+    };
+    let dial = Dial { target: settings.target, tls };
     let spins = config.peak_rate() > SPIN_RATE;
     let (ticks, received) = mpsc::channel();
     let (sender, steps) = mpsc::sync_channel(BATCHES_MAX);
     let before = Counters::read();
     let task = Task {
-        plan: Plan { target: settings.target, sockets_max },
+        plan: Plan { dial, sockets_max },
         addresses: &settings.addresses,
         timeout: lab_nanos(settings.timeout),
+        idle: lab_nanos(settings.idle),
         whole: timing.whole,
         spins,
         differences: settings.differences,
         stop,
+        expected: expected(settings, survey),
         ticks,
     };
+    let mut past = Past::new();
     observer.ready();
     let lost = || ReplayError::Thread(io::Error::other("it panicked"));
-    let (report, read) = std::thread::scope(|scope| {
-        let reading = scope.spawn(move || feed(open, settings.sample, timing, &sender));
+    let (mut report, read) = std::thread::scope(|scope| {
+        let reading =
+            scope.spawn(move || feed(open, (settings.sample, settings.over), timing, &sender));
         let sending = scope.spawn(move || {
             Engine::new(task, steps).and_then(Engine::run).map_err(ReplayError::Thread)
         });
-        received.iter().for_each(|progress| observer.second(&progress));
+        for Tick { mut progress, over } in received {
+            progress.finals = past.take(over);
+            observer.second(&progress);
+        }
         let report = sending.join().unwrap_or_else(|_| Err(lost()));
         let read = reading.join().unwrap_or_else(|_| Err(lost()));
         Ok::<_, ReplayError>((report?, read?))
@@ -173,6 +197,8 @@ pub fn replay(
     observer.over();
     let host = Counters::read().since(&before);
     let interrupted = stop.load(Ordering::Relaxed);
+    let Report { books, .. } = &mut report;
+    past.give_back(&mut books.udp, &mut books.tcp);
     Ok(finish(settings, config, (report, read, spins), host, interrupted))
 }
 
@@ -181,7 +207,7 @@ pub fn look(settings: &Settings, open: &Open<'_>) -> Result<Survey, ReplayError>
     Ok(survey(open()?, settings.sample, &settings.addresses))
 }
 
-fn check(settings: &Settings, survey: &Survey) -> Result<Timing, ReplayError> {
+pub(crate) fn check(settings: &Settings, survey: &Survey) -> Result<Timing, ReplayError> {
     let Some((first, last)) = survey.span else {
         return Err(ReplayError::NoQuery(Box::new(survey.clone())));
     };
@@ -215,6 +241,14 @@ fn sockets_max(settings: &Settings, survey: &Survey) -> usize {
     usize::try_from(wanted.saturating_sub(OTHER_DESCRIPTORS).min(most)).unwrap_or(1).max(1)
 }
 
+/// Queries whose IDs are in use at once, if the busiest second of the recording is as long as that.
+fn expected(settings: &Settings, survey: &Survey) -> usize {
+    let resting = settings.timeout.as_secs_f64() * 3.0;
+    let busiest = (survey.busiest as f64 * settings.speed).max(1.0);
+    let all = survey.queries().saturating_mul(settings.loops);
+    usize::try_from(all).unwrap_or(usize::MAX).min((busiest * resting) as usize).min(FLIGHT_KEPT)
+}
+
 fn config(settings: &Settings, survey: &Survey, timing: &Timing) -> Config {
     let queries = survey.queries().saturating_mul(settings.loops);
     let seconds = timing.whole.max(SPAN_MIN) as f64 / lab_load::SECOND as f64;
@@ -230,20 +264,34 @@ fn config(settings: &Settings, survey: &Survey, timing: &Timing) -> Config {
     config.seed = settings.sample.seed;
     config.sources = settings.addresses.sources.clone();
     config.spin = Spin::Auto;
-    config.streams = Streams { connect_first: Some(false), ..Streams::default() };
+    let streams = Streams { connect_first: Some(false), ..Streams::default() };
+    config.streams = Streams { tls: settings.tls.clone(), ..streams };
+    let (udp, connections) = match settings.over {
+        None => (survey.udp, survey.tcp),
+        Some(Over::Udp) => (survey.queries(), 0),
+        Some(Over::Tcp | Over::Tls) => (0, survey.queries()),
+    };
     let share = |transport, queries: u64| Share {
         transport,
         weight: u32::try_from(queries).unwrap_or(u32::MAX),
         server: settings.target,
     };
-    if survey.tcp > 0 {
-        config.transport = Transport::Tcp;
+    if connections > 0 {
+        config.transport = over_connections(settings);
     }
-    if survey.udp > 0 && survey.tcp > 0 {
-        let shares = [(Transport::Udp, survey.udp), (Transport::Tcp, survey.tcp)];
+    if udp > 0 && connections > 0 {
+        let shares = [(Transport::Udp, udp), (config.transport, connections)];
         config.mix = shares.map(|(transport, queries)| share(transport, queries)).to_vec();
     }
     config
+}
+
+/// What connections carry.
+fn over_connections(settings: &Settings) -> Transport {
+    match settings.over {
+        Some(Over::Tls) => Transport::Dot,
+        _ => Transport::Tcp,
+    }
 }
 
 fn finish(
@@ -256,7 +304,8 @@ fn finish(
     let notes = notes(&report, &read);
     let Report { books, comparison, errors, .. } = report;
     config.clients = usize::try_from(report.sockets).unwrap_or(usize::MAX);
-    let by_transport = [(Transport::Udp, books.udp), (Transport::Tcp, books.tcp)];
+    let streams = over_connections(settings);
+    let by_transport = [(Transport::Udp, books.udp), (streams, books.tcp)];
     let timeout = lab_nanos(settings.timeout);
     let close = |mut tally: lab_load::tally::Tally| {
         tally.close(report.elapsed, timeout, interrupted);

@@ -1,7 +1,8 @@
 //! Which clients of a recording take part, and which local addresses they have.
 
+use lab_workload::recorded::Carrier;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// A part of the clients: each with all of its queries, or with none.
@@ -91,6 +92,29 @@ fn prefix(text: &str) -> Option<(IpAddr, u32)> {
     let width = if address.is_ipv4() { 32 } else { 128 };
     let bits = bits.map_or(Some(width), |bits| bits.parse().ok())?;
     (bits <= width).then_some((address, bits))
+}
+
+/// Another transport than the recorded one, for all queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Datagrams, from the recorded addresses and ports.
+    Udp,
+    /// Connections.
+    Tcp,
+    /// Connections with TLS (RFC 7858).
+    Tls,
+}
+
+impl Over {
+    /// What travels over connections does so: recorded ones are kept, and the queries that a client's address has
+    /// sent over UDP share one, which has port 0 here.
+    pub(crate) fn place(self, client: SocketAddr, recorded: Carrier) -> (SocketAddr, Carrier) {
+        match (self, recorded) {
+            (Self::Udp, _) => (client, Carrier::Udp),
+            (_, Carrier::Tcp) => (client, Carrier::Tcp),
+            (_, Carrier::Udp) => (SocketAddr::new(client.ip(), 0), Carrier::Tcp),
+        }
+    }
 }
 
 /// The local addresses of clients.

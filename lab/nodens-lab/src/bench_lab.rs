@@ -6,7 +6,7 @@
 //! own word, for no other program can know it. Repeats are interleaved and start with another generator
 //! each, so that what drifts on the machine hits all of them.
 
-mod network;
+pub(crate) mod network;
 mod report;
 mod tools;
 

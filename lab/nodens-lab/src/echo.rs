@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Between looks at whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 /// Arrival times that each thread keeps: more than a minute at 100,000 a second.
-const ARRIVALS_MAX: usize = 8 << 20;
+const ARRIVALS_MAX: usize = 16 << 20;
 /// The percentiles that are reported.
 const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];

@@ -1,15 +1,19 @@
 //! `nodens-lab replay`: the queries of a recording again, as they were, and the responses beside the recorded ones.
 
+mod fidelity;
+
 use crate::export::Kept;
 use crate::load::{live, output, prometheus, summary};
 use crate::server::Server;
 use crate::tapped::{RoleName, roles};
 use crate::term::{self, Style};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use lab_load::transport::{Tls, Trust};
 use lab_load::{Observer, Progress, sources};
 use lab_replay::replay::look;
 use lab_replay::{
-    Addresses, Comparison, Recording, ReplayError, Replayed, Rewrite, Sample, Settings, Survey,
+    Addresses, Comparison, Over, Recording, ReplayError, Replayed, Rewrite, Sample, Settings,
+    Survey,
 };
 use lab_result::collect::Collector;
 use lab_result::{About, Generator, Requirement, ResultFile};
@@ -30,8 +34,8 @@ pub(crate) struct Args {
     /// Capture: pcap, pcapng or dnstap.
     capture: PathBuf,
     /// The server to ask: an address or a name, with a port or without.
-    #[arg(short = 's', long, value_name = "SERVER")]
-    target: Server,
+    #[arg(short = 's', long, value_name = "SERVER", required_unless_present = "fidelity")]
+    target: Option<Server>,
     /// Port of the servers in the capture.
     #[arg(long, value_name = "PORT", default_value_t = 53)]
     capture_port: u16,
@@ -54,6 +58,26 @@ pub(crate) struct Args {
     /// repeated, the first that fits counts, before --source.
     #[arg(long, value_name = "FROM=TO")]
     rewrite: Vec<Rewrite>,
+    /// Send all queries over udp, tcp or tls, whatever was recorded: recorded connections stay connections, and
+    /// what a client's address sent over UDP shares one.
+    #[arg(long, value_enum, value_name = "TRANSPORT")]
+    over: Option<OverName>,
+    /// Close a connection without queries for so long if no recorded one says when, as 20s.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = lab_units::seconds)]
+    idle: u64,
+    /// PEM file with the authority that must have signed the server's certificate [default: the system's].
+    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
+    tls_ca: Option<PathBuf>,
+    /// Accept any certificate.
+    #[arg(long)]
+    tls_insecure: bool,
+    /// The server's name in its certificate and in SNI [default: as --target has it].
+    #[arg(long, value_name = "NAME")]
+    tls_sni: Option<String>,
+    /// Replay to an echo across a veth pair, which is made and removed (this needs root), and compare its receive
+    /// stamps with the plan: exit with 5 if a second's rate is off by 0.1 % or quartiles of gaps by 1 ms.
+    #[arg(long, conflicts_with_all = ["target", "source", "rewrite", "require_same"])]
+    fidelity: bool,
     /// Sockets and connections at the same time; more sources than that share sockets [default: as many as
     /// there are descriptors and ports].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
@@ -80,11 +104,32 @@ pub(crate) struct Args {
     output: output::OutArgs,
 }
 
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum OverName {
+    Udp,
+    Tcp,
+    Tls,
+}
+
+impl From<OverName> for Over {
+    fn from(name: OverName) -> Self {
+        match name {
+            OverName::Udp => Self::Udp,
+            OverName::Tcp => Self::Tcp,
+            OverName::Tls => Self::Tls,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let settings = settings(args)?;
-    let places = args.output.places(settings.target, None)?;
     let open = || recording(&args.capture, args.capture_port, &roles(&args.dnstap_role));
     let survey = look(&settings, &open)?;
+    if args.fidelity {
+        let planned = lab_replay::fidelity::plan(&settings, &survey, &open)?;
+        return fidelity::measure(&planned, args.no_version, args.output.json);
+    }
+    let places = args.output.places(settings.target, None)?;
     tell_broken(args, &survey)?;
     let collector = Collector::start(settings.target, !args.no_version, None);
     if !args.output.json {
@@ -123,6 +168,11 @@ fn settings(args: &Args) -> Result<Settings> {
     if !SPEEDS.contains(&args.speed) {
         bail!("--speed {}, expected a factor from 0.001 to 1000000", args.speed);
     }
+    if args.fidelity && matches!(args.over, Some(OverName::Tcp | OverName::Tls)) {
+        bail!(
+            "--fidelity needs the receive stamps of datagrams, expected no --over, or --over udp"
+        );
+    }
     if args.loops == 0 {
         bail!("--loops 0, expected at least 1");
     }
@@ -134,15 +184,36 @@ fn settings(args: &Args) -> Result<Settings> {
     }
     let sources = args.source.as_deref().map_or(Ok(Vec::new()), sources::parse)?;
     Ok(Settings {
-        target: args.target.find_and_tell(53)?,
+        target: target(args)?,
         speed: args.speed,
         loops: args.loops,
         sample: Sample { part: args.clients, seed: args.seed },
         addresses: Addresses { rewrites: args.rewrite.clone(), sources },
+        over: args.over.map(Over::from),
+        tls: tls(args),
+        idle: Duration::from_nanos(args.idle),
         timeout: Duration::from_nanos(args.timeout),
         sockets: args.sockets.map(|sockets| usize::try_from(sockets).unwrap_or(usize::MAX)),
         differences: args.differences,
     })
+}
+
+fn target(args: &Args) -> Result<std::net::SocketAddr> {
+    if args.fidelity {
+        return fidelity::target();
+    }
+    let port = if matches!(args.over, Some(OverName::Tls)) { 853 } else { 53 };
+    args.target.as_ref().context("no --target")?.find_and_tell(port)
+}
+
+fn tls(args: &Args) -> Tls {
+    let trust = match &args.tls_ca {
+        Some(path) => Trust::File(path.clone()),
+        None if args.tls_insecure => Trust::Anyone,
+        None => Trust::System,
+    };
+    let known = args.target.as_ref().and_then(|target| target.name().map(str::to_owned));
+    Tls { trust, name: args.tls_sni.clone().or(known), no_resumption: true, early_data: false }
 }
 
 /// The recording from its beginning.
@@ -184,6 +255,14 @@ fn source(args: &Args) -> String {
     }
     if args.loops > 1 {
         text += &format!(", {} times", args.loops);
+    }
+    if let Some(over) = args.over {
+        let name = match over {
+            OverName::Udp => "UDP",
+            OverName::Tcp => "TCP",
+            OverName::Tls => "TLS",
+        };
+        text += &format!(", all over {name}");
     }
     if args.clients < 1.0 {
         text += &format!(", {} of the clients", term::percent(args.clients));

@@ -4,7 +4,7 @@ use super::{Engine, is_answer};
 use crate::books;
 use crate::flight::{State, Tag};
 use crate::lanes::Kind;
-use crate::limits::RECEIVED_MAX;
+use crate::limits::{RECEIVED_MAX, SOCKETS_PER_TURN};
 use lab_load::{Loss, REFUSED_LEN, is_refusal};
 use lab_workload::recorded::Carrier;
 use nodens_wire::{Flags, HEADER_LEN, Header};
@@ -23,7 +23,11 @@ impl Engine<'_> {
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
         ready.extend(self.poller.wait(pause)?);
-        for event in &ready {
+        for (nth, event) in ready.iter().enumerate() {
+            // Many responses at once must not delay queries.
+            if nth % SOCKETS_PER_TURN == SOCKETS_PER_TURN - 1 {
+                self.take_due();
+            }
             let at = usize::try_from(event.token).unwrap_or(usize::MAX);
             match self.lanes.get(at).map(|lane| matches!(lane.kind, Kind::Udp(_))) {
                 Some(true) => self.receive_datagrams(at),

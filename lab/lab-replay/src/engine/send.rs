@@ -71,7 +71,7 @@ impl Engine<'_> {
             Kind::Udp(socket) => (socket.as_fd(), Interest::Read),
             Kind::Tcp(connection) => {
                 self.dialled.push_back((now, at, lane.serial));
-                (connection.socket.as_fd(), Interest::ReadWrite)
+                (connection.fd(), Interest::ReadWrite)
             }
         };
         if let Err(error) = self.poller.add(fd, at as u64, interest) {

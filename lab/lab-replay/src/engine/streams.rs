@@ -2,16 +2,13 @@
 
 use super::send::NoLane;
 use super::{Engine, is_done};
-use crate::connection::End;
 use crate::feed::{Action, Step};
 use crate::flight::{State, Tag};
-use crate::lanes::{Key, Kind};
+use crate::lanes::{Key, Kind, Lane};
 use lab_load::Loss;
+use lab_load::pipe::{End, Handshake};
 use lab_load::tally::{Closure, Failure};
-use lab_sys::poll::Interest;
 use lab_workload::recorded::Carrier;
-use std::io;
-use std::os::fd::AsFd;
 
 impl Engine<'_> {
     /// Asks on the step's connection, which is opened if it is not there any more, or yet.
@@ -31,7 +28,7 @@ impl Engine<'_> {
         let Some(connection) = self.lanes.get_mut(at).and_then(|lane| lane.connection()) else {
             return;
         };
-        if !connection.push(message) {
+        if !connection.push(message, now) {
             return self.not_sent(&step, NoLane::AllInUse);
         }
         connection.ids.push_back(tag.id);
@@ -44,16 +41,22 @@ impl Engine<'_> {
 
     /// Writes what waits, and lets the poller say when there is room if not all of it went.
     fn flush(&mut self, at: usize, now: u64) {
-        let Some(lane) = self.lanes.get_mut(at) else { return };
-        let Kind::Tcp(connection) = &mut lane.kind else { return };
-        let wanted = connection.wants_to_write();
+        let Some(connection) = self.lanes.get_mut(at).and_then(|lane| lane.connection()) else {
+            return;
+        };
         if let Err(error) = connection.flush() {
-            return self.end(at, now, &End::Broken(error));
+            return self.end(at, now, &End::Io(error));
         }
-        if connection.wants_to_write() != wanted || wanted {
-            let interest =
-                if connection.wants_to_write() { Interest::ReadWrite } else { Interest::Read };
-            _ = self.poller.modify(connection.socket.as_fd(), at as u64, interest);
+        self.watch_for(at);
+    }
+
+    /// Lets the poller look for what the connection at `at` waits for.
+    fn watch_for(&mut self, at: usize) {
+        let Some(connection) = self.lanes.get_mut(at).and_then(|lane| lane.connection()) else {
+            return;
+        };
+        if let Some(interest) = connection.change_of_interest() {
+            _ = self.poller.modify(connection.fd(), at as u64, interest);
         }
     }
 
@@ -95,14 +98,30 @@ impl Engine<'_> {
 
     /// Closes a socket on which nothing is in flight.
     pub(super) fn close_idle(&mut self, at: usize, now: u64) {
-        let Some(lane) = self.lanes.remove(at) else { return };
+        let Some(mut lane) = self.lanes.remove(at) else { return };
         self.dropped += super::dropped(&lane.kind);
-        if let Kind::Tcp(connection) = &lane.kind {
+        if let Some(connection) = lane.connection() {
             if connection.is_open {
+                connection.close();
                 self.books.tcp.connections.close(now, Closure::ByClient, "");
             } else {
                 self.books.tcp.connections.unfinished += 1;
             }
+        }
+    }
+
+    /// Closes connections of clients, not of recorded connections, that were not used for some time.
+    pub(super) fn close_unused(&mut self, now: u64) {
+        let before = now.saturating_sub(self.task.idle);
+        let unused = |lane: &Lane| match &lane.kind {
+            Kind::Tcp(connection) => {
+                lane.is_of_client() && lane.waiting == 0 && connection.asked < before
+            }
+            Kind::Udp(_) => false,
+        };
+        let found = self.lanes.oldest().filter(|(_, lane)| unused(lane)).map(|(at, _)| at);
+        for at in found.collect::<Vec<_>>() {
+            self.close_idle(at, now);
         }
     }
 
@@ -113,19 +132,11 @@ impl Engine<'_> {
         let serial = lane.serial;
         let Kind::Tcp(connection) = &mut lane.kind else { return };
         if !connection.is_open {
-            match connection.outcome() {
-                None => return,
-                Some(Err(error)) => return self.fail(at, now, &error),
-                Some(Ok(())) => {
-                    connection.is_open = true;
-                    let took = now.saturating_sub(connection.began);
-                    let tally = &mut self.books.tcp;
-                    tally.connect.record(took);
-                    tally.connections.tcp.record(took);
-                    if let Some(cohort) = tally.cohort(now) {
-                        cohort.connect.record(took);
-                    }
-                    tally.connections.open(now, false);
+            match connection.establish(now) {
+                Ok(false) => return self.watch_for(at),
+                Err(end) => return self.fail(at, now, end.failure(), &end.text()),
+                Ok(true) => {
+                    self.opened(at, now);
                     self.flush(at, now);
                 }
             }
@@ -133,6 +144,25 @@ impl Engine<'_> {
             self.flush(at, now);
         }
         self.read(at, serial);
+    }
+
+    /// Notes that the connection at `at` can carry queries.
+    fn opened(&mut self, at: usize, now: u64) {
+        let Some(connection) = self.lanes.get_mut(at).and_then(|lane| lane.connection()) else {
+            return;
+        };
+        let (handshake, began) = (connection.handshake(), connection.began);
+        let connected = connection.connected.unwrap_or(now);
+        let (tally, took) = (&mut self.books.tcp, now.saturating_sub(began));
+        tally.connect.record(took);
+        tally.connections.tcp.record(connected.saturating_sub(began));
+        if handshake != Handshake::None {
+            tally.connections.tls.record(now.saturating_sub(connected));
+        }
+        if let Some(cohort) = tally.cohort(now) {
+            cohort.connect.record(took);
+        }
+        tally.connections.open(now, handshake == Handshake::Resumed);
     }
 
     fn read(&mut self, at: usize, serial: u64) {
@@ -168,22 +198,16 @@ impl Engine<'_> {
     fn end(&mut self, at: usize, now: u64, end: &End) {
         let (closure, text) = match end {
             End::Closed => (Closure::ByServer, String::new()),
-            End::Broken(error) => (Closure::Broken, error.to_string()),
+            end => (Closure::Broken, end.text()),
         };
         self.books.tcp.connections.close(now, closure, &text);
         self.drop_connection(at);
     }
 
     /// A connection was not set up.
-    fn fail(&mut self, at: usize, now: u64, error: &io::Error) {
-        let failure = match error.kind() {
-            io::ErrorKind::ConnectionRefused => Failure::Refused,
-            io::ErrorKind::TimedOut => Failure::TimedOut,
-            io::ErrorKind::AddrNotAvailable => Failure::NotTried,
-            _ => Failure::Reset,
-        };
+    fn fail(&mut self, at: usize, now: u64, failure: Failure, text: &str) {
         self.books.tcp.connect_failures += 1;
-        self.books.tcp.connections.fail(now, failure, &error.to_string());
+        self.books.tcp.connections.fail(now, failure, text);
         self.drop_connection(at);
     }
 
@@ -207,7 +231,7 @@ impl Engine<'_> {
             }
             self.dialled.pop_front();
             if !open {
-                self.fail(at, now, &io::ErrorKind::TimedOut.into());
+                self.fail(at, now, Failure::TimedOut, "timed out");
             }
         }
     }

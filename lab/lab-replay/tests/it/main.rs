@@ -1,11 +1,13 @@
 //! Recordings written here, replayed to echoes and to servers of a few lines.
 
 mod faults;
+mod over;
 mod recording;
 mod servers;
 
 use lab_echo::Injection;
 use lab_echo::udp::{Echo, Options};
+use lab_load::transport::Tls;
 use lab_replay::replay::look;
 use lab_replay::{Addresses, ReplayError, Replayed, Sample, Settings, replay};
 use nodens_wire::Rcode;
@@ -26,6 +28,9 @@ fn settings(target: SocketAddr) -> Settings {
         loops: 1,
         sample: Sample { part: 1.0, seed: 1 },
         addresses: Addresses::default(),
+        over: None,
+        tls: Tls::default(),
+        idle: Duration::from_secs(20),
         timeout: Duration::from_secs(2),
         sockets: None,
         differences: 10,

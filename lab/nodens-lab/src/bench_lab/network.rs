@@ -5,20 +5,20 @@ use std::process::Command;
 
 /// The address of the echo; 198.18.0.0/15 is for benchmarks (RFC 2544), and only these namespaces
 /// see it.
-pub(super) const SERVER: &str = "198.18.0.2";
+pub(crate) const SERVER: &str = "198.18.0.2";
 const CLIENT: &str = "198.18.0.1";
 
-pub(super) struct Network {
+pub(crate) struct Network {
     /// The namespace of the generators.
-    pub(super) client: String,
+    pub(crate) client: String,
     /// The namespace of the echo.
-    pub(super) server: String,
+    pub(crate) server: String,
     /// The generators' end of the pair.
-    pub(super) interface: String,
+    pub(crate) interface: String,
 }
 
 impl Network {
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let id = std::process::id();
         let network = Self {
             client: format!("nodens-lab-{id}-c"),

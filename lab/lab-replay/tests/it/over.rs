@@ -1,0 +1,143 @@
+//! Other transports than the recorded ones.
+
+use crate::recording::{Pcap, query};
+use crate::{check_books, echo, run, servers, settings};
+use lab_echo::identity::Identity;
+use lab_echo::stream;
+use lab_echo::udp::{Echo, Options};
+use lab_load::transport::Trust;
+use lab_replay::{Over, ReplayError, Settings};
+use std::time::Duration;
+
+/// Two clients over UDP, each from two ports, and a recorded connection of the first.
+fn mixed() -> Pcap {
+    let mut pcap = Pcap::new();
+    let names = ["a", "b", "c", "d"].map(|name| format!("{name}.example"));
+    for n in 0..8_u16 {
+        let (client, port) = (1 + (n % 2) as u8, 4_000 + n % 4);
+        let asked = query(n, &names[usize::from(n / 2)]);
+        pcap.udp(u64::from(n) * 1_000_000, client, port, &asked);
+    }
+    let [e, f] = ["e", "f"].map(|name| query(7, &format!("{name}.example")));
+    pcap.connection(20_000_000, 1, 5_000, &[&e, &f], true);
+    pcap
+}
+
+fn by_transport(settings: &Settings) -> lab_replay::Replayed {
+    let replayed = run(settings, &mixed().file()).unwrap();
+    check_books(&replayed, 10);
+    let verdict = &replayed.outcome.verdict;
+    assert_eq!(replayed.outcome.tally.counts.answered, 10, "{verdict:?}");
+    replayed
+}
+
+#[test]
+fn clients_over_udp_have_a_connection_each_and_recorded_ones_are_kept() {
+    let server = servers::Server::start();
+    let mut settings = settings(server.address);
+    settings.over = Some(Over::Tcp);
+    let replayed = by_transport(&settings);
+    assert_eq!(replayed.config.transport.name(), "tcp");
+    let mut streams = server.streams();
+    streams.sort();
+    assert_eq!(streams, [vec!["a", "b", "c", "d"], vec!["a", "b", "c", "d"], vec!["e", "f"]]);
+    assert!(server.clients().is_empty());
+    let connections = &replayed.outcome.tally.connections;
+    assert_eq!((connections.opened, connections.closed_by_client), (3, 3));
+    assert_eq!(connections.tls.recorded(), 0);
+}
+
+#[test]
+fn connections_become_datagrams_of_their_addresses_and_ports() {
+    let server = servers::Server::start();
+    let mut settings = settings(server.address);
+    settings.over = Some(Over::Udp);
+    let replayed = by_transport(&settings);
+    assert_eq!((server.streams().len(), server.clients().len()), (0, 5));
+    assert_eq!(replayed.config.transport.name(), "udp");
+    assert!(replayed.outcome.by_transport.is_empty());
+}
+
+#[test]
+fn a_client_that_is_silent_for_long_enough_connects_again() {
+    let mut pcap = Pcap::new();
+    for time in [0, 10, 700, 710] {
+        pcap.udp(time * 1_000_000, 1, 4_000, &query(time as u16, "a.example"));
+    }
+    let server = servers::Server::start();
+    let mut settings = settings(server.address);
+    (settings.over, settings.idle) = (Some(Over::Tcp), Duration::from_millis(200));
+    let replayed = run(&settings, &pcap.file()).unwrap();
+    check_books(&replayed, 4);
+    assert_eq!(server.streams(), [["a", "a"], ["a", "a"]]);
+    settings.idle = Duration::from_secs(20);
+    run(&settings, &pcap.file()).unwrap();
+    assert_eq!(server.streams().len(), 3);
+}
+
+/// An echo over TLS and the authority of its certificate.
+fn over_tls() -> (Echo, String) {
+    let identity = Identity::make(&["127.0.0.1".to_owned(), "dns.example".to_owned()]).unwrap();
+    let tls = Some(identity.config("dot").unwrap());
+    let options = stream::Options { threads: 1, tls, ..stream::Options::default() };
+    let echo = stream::start("127.0.0.1:0".parse().unwrap(), options).unwrap();
+    (echo, identity.authority.unwrap())
+}
+
+#[test]
+fn all_of_it_goes_over_tls_to_a_server_with_a_certificate() {
+    let (echo, authority) = over_tls();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("authority.pem");
+    std::fs::write(&file, authority).unwrap();
+    let mut settings = settings(echo.address);
+    settings.over = Some(Over::Tls);
+    settings.tls.trust = Trust::File(file);
+    let replayed = by_transport(&settings);
+    assert_eq!(replayed.config.transport.name(), "dot");
+    let connections = &replayed.outcome.tally.connections;
+    assert_eq!((connections.opened, connections.closed_by_client), (3, 3));
+    assert_eq!((connections.tls.recorded(), connections.tcp.recorded()), (3, 3));
+    assert_eq!(echo.stop().unwrap().truth.questions, 10);
+}
+
+#[test]
+fn a_server_that_is_not_trusted_gets_no_query() {
+    let (echo, _) = over_tls();
+    let mut settings = settings(echo.address);
+    settings.over = Some(Over::Tls);
+    settings.tls.name = Some("dns.example".to_owned());
+    let (other, authority) = over_tls();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("authority.pem");
+    std::fs::write(&file, authority).unwrap();
+    settings.tls.trust = Trust::File(file);
+    let replayed = run(&settings, &mixed().file()).unwrap();
+    check_books(&replayed, 10);
+    let (counts, verdict) = (replayed.outcome.tally.counts, &replayed.outcome.verdict);
+    assert_eq!((counts.answered, counts.connection_failed), (0, 10));
+    let why = "connections failed: the server's certificate is not trusted";
+    assert!(verdict.notes.iter().any(|note| note.contains(why)), "{verdict:?}");
+    assert_eq!(echo.stop().unwrap().truth.questions, 0);
+    drop(other);
+    settings.tls.trust = Trust::File("/nonexistent.pem".into());
+    let error = run(&settings, &mixed().file()).unwrap_err();
+    assert!(matches!(error, ReplayError::Tls(_)), "{error}");
+    assert!(error.to_string().contains("/nonexistent.pem"), "{error}");
+}
+
+#[test]
+fn a_server_without_tls_is_named_as_one() {
+    let server = servers::Server::start();
+    let mut settings = settings(server.address);
+    settings.over = Some(Over::Tls);
+    settings.tls.trust = Trust::Anyone;
+    settings.timeout = Duration::from_millis(400);
+    let replayed = run(&settings, &mixed().file()).unwrap();
+    check_books(&replayed, 10);
+    assert_eq!(replayed.outcome.tally.counts.answered, 0);
+    let udp_only = echo(Options::default());
+    settings.target = udp_only.address;
+    let replayed = run(&settings, &mixed().file()).unwrap();
+    assert!(replayed.outcome.nothing_listens(), "{:?}", replayed.outcome.verdict);
+}
