@@ -5,6 +5,7 @@ use lab_random as rng;
 use nodens_wire::header::set_flags;
 use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -130,6 +131,9 @@ pub struct Injection {
     pub freezes: Vec<Freeze>,
     /// CPU time spent on each query in a datagram, besides what it takes to answer.
     pub work: Duration,
+    /// How long each query is served: one after the other, on all threads together, so that no more than
+    /// one is answered in this time. It costs no CPU time. No time is no limit.
+    pub service: Duration,
     /// Seed of all of it.
     pub seed: u64,
     /// What a decision follows from.
@@ -139,13 +143,13 @@ pub struct Injection {
 impl Injection {
     /// Whether every query is to be answered at once and as it is.
     pub fn is_plain(&self) -> bool {
-        let Self { latency, loss, duplicate, truncate, rcodes, freezes, work, seed: _, key: _ } =
-            self;
+        let Self { latency, loss, duplicate, truncate, rcodes, freezes, .. } = self;
+        let costs_time = !self.work.is_zero() || !self.service.is_zero();
         latency.is_none()
             && [loss, duplicate, truncate].iter().all(|part| **part == 0.0)
             && rcodes.0.is_empty()
             && freezes.is_empty()
-            && work.is_zero()
+            && !costs_time
     }
 }
 
@@ -179,6 +183,8 @@ pub struct Injector {
     next: u64,
     /// When the first query of any thread came.
     first: Arc<OnceLock<u64>>,
+    /// Until when the queries so far are served.
+    busy: Arc<AtomicU64>,
     /// What was decided and what happened.
     pub truth: Truth,
 }
@@ -192,14 +198,15 @@ impl Injector {
     /// One injector for each of `threads`; all freeze at the same time.
     pub fn for_threads(injection: Injection, threads: usize) -> Vec<Self> {
         let (injection, first) = (Arc::new(injection), Arc::new(OnceLock::new()));
+        let busy = Arc::new(AtomicU64::new(0));
         let one = |thread: u64| {
             let purpose = match injection.key {
                 Key::Arrival => 100 + thread,
                 Key::Message => 100,
             };
             let (injection, first) = (injection.clone(), first.clone());
-            let seed = rng::at(injection.seed, purpose);
-            Self { injection, seed, next: 0, first, truth: Truth::default() }
+            let (seed, busy) = (rng::at(injection.seed, purpose), busy.clone());
+            Self { injection, seed, next: 0, first, busy, truth: Truth::default() }
         };
         (0..threads as u64).map(one).collect()
     }
@@ -229,8 +236,10 @@ impl Injector {
         let truncated = medium == Medium::Datagram && draw(2) < injection.truncate;
         let rcode = injection.rcodes.at(draw(3));
         let delay = injection.latency.as_ref().map_or(0, |l| l.at(draw(4), draw(5), draw(6)));
-        let at = self.thaw(self.thaw(now).saturating_add(delay));
-        let frozen = at.saturating_sub(now) > delay;
+        let begun = self.thaw(now);
+        let served = self.serve(begun);
+        let at = self.thaw(served.saturating_add(delay));
+        let frozen = begun > now || at.saturating_sub(served) > delay;
         let truth = &mut self.truth;
         truth.duplicated += u64::from(twice);
         truth.truncated += u64::from(truncated);
@@ -240,6 +249,18 @@ impl Injector {
         }
         truth.chosen.record(at.saturating_sub(now));
         Some(Fate { copies: 1 + u8::from(twice), at, truncated, rcode })
+    }
+
+    /// When a query that came at `time` has been served, after those before it.
+    fn serve(&self, time: u64) -> u64 {
+        let service = u64::try_from(self.injection.service.as_nanos()).unwrap_or(u64::MAX);
+        if service == 0 {
+            return time;
+        }
+        let until = |busy: u64| busy.max(time).saturating_add(service);
+        let before =
+            self.busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |busy| Some(until(busy)));
+        until(before.unwrap_or_else(|busy| busy))
     }
 
     /// `time`, or the end of the freezes that it falls into.
@@ -362,6 +383,22 @@ mod tests {
             .collect();
         let lost = fates.iter().filter(|copies| **copies == 0).count();
         assert!((90..=166).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn queries_are_served_one_after_the_other_on_all_threads_together() {
+        let injection = Injection { service: Duration::from_nanos(100), ..Injection::default() };
+        assert!(!injection.is_plain());
+        let mut threads = Injector::for_threads(injection, 2);
+        let mut served = |thread: usize, now: u64| {
+            threads[thread].decide(now, &QUESTION, Medium::Stream).unwrap().at
+        };
+        // 10 queries at once, then one when there is nothing to wait for.
+        let at: Vec<u64> = (0..10).map(|n| served(n % 2, 1_000)).collect();
+        assert_eq!(at, (1..=10).map(|n| 1_000 + 100 * n).collect::<Vec<_>>());
+        assert_eq!(served(0, 1_950), 2_100, "after those before it");
+        assert_eq!(served(1, 5_000), 5_100);
+        assert_eq!(threads[0].truth.frozen + threads[1].truth.frozen, 0);
     }
 
     #[test]

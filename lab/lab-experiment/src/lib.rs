@@ -7,16 +7,19 @@
 //!
 //! - [`screening`]: Plackett–Burman designs and their fold-over, which find the few of many factors
 //!   that matter;
+//! - [`limit`]: the search for the highest rate at which a requirement holds;
 //! - [`disturbance`]: the one rule by which a measurement counts as disturbed;
 //! - [`placement`]: the one rule by which CPUs are given to what is measured and to what measures.
 //!
-//! What is deliberately absent: servers, DNS, files, printing, statistics, and a clock.
+//! What is deliberately absent: servers, DNS, files, printing, a clock, and statistics of
+//! its own: the search has those of `lab-stats`.
 
 #![forbid(unsafe_code)]
 
 mod design;
 pub mod disturbance;
 mod engine;
+pub mod limit;
 pub mod placement;
 pub mod screening;
 

@@ -39,7 +39,6 @@ mod preflight;
 mod progress;
 pub mod run;
 pub mod schedule;
-pub mod search;
 mod session;
 mod shard;
 pub mod sources;

@@ -39,6 +39,21 @@ fn found(file: &SearchFile) -> (&'static str, String, String) {
         );
         return ("open", "NOT MET".to_owned(), sentence);
     }
+    let class = if limited == Some("server") { "valid" } else { "open" };
+    let badge = format!("{}/s", text::rate(median));
+    if let Some(part) = file.confidence {
+        let sentence = format!(
+            "The highest rate at which {server} meets {objective}: from {} to {} with {} probability, by {} probes.",
+            text::rate(low),
+            text::rate(high),
+            text::percent(part),
+            file.probes.len()
+        );
+        return (class, badge, sentence);
+    }
+    if file.settled.is_some() {
+        return (class, badge, format!("The highest rate at which {server} met {objective}."));
+    }
     let all = file.searches.len();
     let searches = match file.counted.unwrap_or(all) {
         counted if counted < all => {
@@ -51,8 +66,7 @@ fn found(file: &SearchFile) -> (&'static str, String, String) {
         text::rate(low),
         text::rate(high)
     );
-    let class = if limited == Some("server") { "valid" } else { "open" };
-    (class, format!("{}/s", text::rate(median)), sentence)
+    (class, badge, sentence)
 }
 
 /// What was found.
@@ -70,7 +84,7 @@ pub(crate) fn verdict(file: &SearchFile) -> Markup {
                     Some("ceiling") => { p { "The search was limited to this rate: the server may reach more." } }
                     _ => {}
                 }
-                @if file.interrupted { p { "The search was interrupted; the numbers are of the finished searches." } }
+                @if file.interrupted { p { "The search was interrupted." } }
             }
         }
     }
@@ -140,7 +154,7 @@ fn picture(file: &SearchFile) -> Markup {
     if file.probes.iter().any(is_bound) {
         keys.push(Key::ring("probe", "hollow: at least this, the p99 lies among lost queries"));
     }
-    keys.push(Key::filled("margin", "what the searches found"));
+    keys.push(Key::filled("margin", "what was found"));
     Plot {
         height: HEIGHT,
         name: "p99 of every probe by its rate".to_owned(),
@@ -156,12 +170,12 @@ fn picture(file: &SearchFile) -> Markup {
 }
 
 fn table(file: &SearchFile, at: usize) -> Table {
-    let head = ["search", "rate", "", "answered/s", "lost", "p50", "p99", "p99.9", "because"];
+    let head = ["probe", "rate", "", "answered/s", "lost", "p50", "p99", "p99.9", "because"];
     let mut table = Table::new(format!("probes{at}"), head.map(Head::plain).into());
-    for probe in &file.probes {
+    for (number, probe) in file.probes.iter().enumerate() {
         let [p50, p99, p999] = probe.times().map(|(_, time)| text::quantile(time));
         table.rows.push(vec![
-            probe.search.to_string(),
+            (number + 1).to_string(),
             text::rate(probe.rate),
             probe.said.clone(),
             text::rate(probe.answered_per_second),

@@ -13,8 +13,9 @@ use std::path::Path;
 pub const KIND: &str = "search";
 
 /// Version of the file's layout.
-pub const SCHEMA: u32 = 2;
-/// The oldest layout that can be read: it does not tell bounds from values.
+pub const SCHEMA: u32 = 3;
+/// The oldest layout that can be read: it does not tell bounds from values. Up to layout 2 a search was
+/// done several times, and its result is their median with their range.
 const SCHEMA_OLDEST: u32 = 1;
 
 /// A search. All times are nanoseconds, all rates QPS.
@@ -44,23 +45,32 @@ pub struct SearchFile {
     pub floor: f64,
     /// The highest.
     pub ceiling: f64,
-    /// A search ends at this ratio minus 1 of the lowest rate that fails to the highest that does not.
+    /// The search ends at this ratio minus 1 of the ends of `range`.
     pub precision: f64,
     /// Seed of the search.
     pub seed: u64,
-    /// Whether it was ended from outside; the numbers are of the finished searches.
+    /// Whether it was ended from outside: nothing was found then.
     pub interrupted: bool,
     /// Every probe in the order of time.
     pub probes: Vec<Probe>,
-    /// What each finished search found.
+    /// What each finished search found; one since layout 3.
     pub searches: Vec<Found>,
-    /// The median of the highest rates that met the objective; absent without a finished search.
+    /// The rate above which the objective is missed: as probably too high as too low, by all probes; 0 if
+    /// it is not met at all. Without `confidence` the highest rate that met it. In older layouts the
+    /// median of what several searches found; absent without a finished search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
-    /// The lowest and the highest of them.
+    /// Between which rates it is, with the probability `confidence`. In older layouts the lowest and the
+    /// highest of what was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<(f64, f64)>,
-    /// How many searches the median is of. One that the generator stopped is counted only if it found
+    /// The probability of `range`; absent if the search did not run into a limit of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// Whether `range` is as narrow as `precision` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<bool>,
+    /// In older layouts, how many searches the median is of. One that the generator stopped is counted only if it found
     /// no less than the others: it knows no more than that the server does this much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<usize>,
@@ -214,5 +224,6 @@ mod tests {
         assert_eq!(read(1, 0.05), ["p99", "p99.9"]);
         assert_eq!(read(1, 0.6), ["p50", "p99", "p99.9"]);
         assert_eq!(read(2, 0.6), [""; 0], "this one names them itself");
+        assert_eq!(read(SCHEMA, 0.6), [""; 0]);
     }
 }

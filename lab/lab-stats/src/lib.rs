@@ -12,7 +12,8 @@
 //! - [`holm`]: many metrics; [`power`]: what can be found with how many pairs;
 //! - [`unpaired`]: archives that were not measured in pairs; [`linear`]: CPU = a + b × rate;
 //! - [`screening`]: which of many factors matter, by permutation within blocks;
-//! - [`groups`]: the tests of several groups that papers use, with what they assume.
+//! - [`groups`]: the tests of several groups that papers use, with what they assume;
+//! - [`threshold`]: the level from which on something is no longer achieved, by trials that say yes or no.
 //!
 //! What is deliberately absent: removal of outliers, a clock, files, printing, and tests repeated
 //! until they are significant: the number of pairs is fixed beforehand.
@@ -30,6 +31,7 @@ pub mod power;
 pub mod proportion;
 mod ranges;
 pub mod screening;
+pub mod threshold;
 pub mod unpaired;
 
 pub use compare::{Comparison, Margin, Method, Settings, Verdict, compare};

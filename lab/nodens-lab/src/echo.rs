@@ -63,6 +63,10 @@ pub(crate) struct Args {
     /// Use this much CPU time more for each query over UDP.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = lab_units::nanos)]
     work: u64,
+    /// Serve one query after the other, each for this time, as a server with one thread: 100us is a
+    /// limit of 10,000 a second. It uses no CPU time.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = lab_units::nanos)]
+    service_time: u64,
     /// Seed of the injected faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -97,6 +101,7 @@ impl Args {
             rcodes: self.rcode.clone().unwrap_or_default(),
             freezes: self.freeze.clone(),
             work: Duration::from_nanos(self.work),
+            service: Duration::from_nanos(self.service_time),
             seed: self.seed,
             key: match self.fate {
                 FateBy::Arrival => Key::Arrival,

@@ -2,8 +2,7 @@
 
 use crate::term::{self, Style};
 use anyhow::Result;
-use lab_load::objective::Lost;
-use lab_load::search::Objective;
+use lab_load::objective::{Lost, Objective};
 use lab_result::{Requirement, ResultFile};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -8,12 +8,12 @@ use super::questions::Questions;
 use crate::export::Kept;
 use crate::term::{self, Live};
 use anyhow::{Context, Result, bail};
+use lab_experiment::limit::{Above, Bounds, CONFIDENCE, Found, Said, Search};
 use lab_histogram::Quantile;
-use lab_load::objective::Lost;
+use lab_load::objective::{Lost, Objective};
 use lab_load::run::RunError;
 use lab_load::run::clients_needed;
 use lab_load::schedule::Arrivals;
-use lab_load::search::{Above, Bounds, Found, Objective, Said, Search, Summary};
 use lab_load::{Config, Outcome, Pace, Workload};
 use lab_result::About;
 use lab_result::search::{self, Probe, SearchFile};
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// Between probes: what the last one left in queues must not hit the next.
 const PAUSE: Duration = Duration::from_millis(300);
-/// Where the first search starts, unless the bounds forbid it.
+/// Where the search starts, unless the bounds forbid it.
 const START: f64 = 1_000.0;
 
 /// Arguments of the search.
@@ -36,9 +36,9 @@ pub(crate) struct SloArgs {
     /// Search for the highest rate that meets this objective: p99.9=5ms,loss=0 (also p50, max, …).
     #[arg(long, value_name = "LIMITS", conflicts_with_all = ["rate", "require", "server_counters", "steps", "ramp", "closed_loop", "queries", "duration", "original_timing"])]
     pub(super) slo: Option<Objective>,
-    /// How often the whole search is done.
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "slo")]
-    slo_repeats: usize,
+    /// End after this many probes, even if the interval is not as narrow as --slo-precision says.
+    #[arg(long, value_name = "N", default_value_t = 60, requires = "slo")]
+    slo_probes: usize,
     /// How long each probe sends.
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = lab_units::nanos, requires = "slo")]
     slo_probe: u64,
@@ -48,8 +48,8 @@ pub(crate) struct SloArgs {
     /// The highest rate to try.
     #[arg(long, value_name = "RATE", default_value = "10M", value_parser = lab_units::rate, requires = "slo")]
     slo_ceiling: f64,
-    /// Precision of the result.
-    #[arg(long, value_name = "PART", default_value = "5%", value_parser = lab_units::part, requires = "slo")]
+    /// How wide the interval that has the limit with 95 % probability may be.
+    #[arg(long, value_name = "PART", default_value = "3%", value_parser = lab_units::part, requires = "slo")]
     slo_precision: f64,
 }
 
@@ -78,13 +78,14 @@ impl SloArgs {
     fn bounds(&self) -> Result<Bounds> {
         let (floor, ceiling, precision) = (self.slo_floor, self.slo_ceiling, self.slo_precision);
         let sound = floor >= 1.0 && ceiling >= floor && ceiling.is_finite();
-        if !sound || self.slo_repeats == 0 || self.slo_probe == 0 || precision < 0.001 {
+        let probes_max = self.slo_probes;
+        if !sound || probes_max == 0 || self.slo_probe == 0 || precision < 0.005 {
             bail!(
-                "expected --slo-floor of at least 1, --slo-ceiling not below it, --slo-repeats and \
-                 --slo-probe above 0, --slo-precision of at least 0.1%"
+                "expected --slo-floor of at least 1, --slo-ceiling not below it, --slo-probes and \
+                 --slo-probe above 0, --slo-precision of at least 0.5%"
             );
         }
-        Ok(Bounds { floor, ceiling, precision })
+        Ok(Bounds { floor, ceiling, precision, probes_max })
     }
 }
 
@@ -142,41 +143,43 @@ fn run(setting: &Setting<'_>, mut file: SearchFile) -> Result<SearchFile> {
     file.probe_ns = setting.args.slo_probe;
     (file.floor, file.ceiling, file.precision) = (bounds.floor, bounds.ceiling, bounds.precision);
     let live = Live::new();
-    let mut found: Vec<Found> = Vec::new();
-    for repeat in 0..setting.args.slo_repeats {
-        let start = Summary::of(&found).map_or(START, |summary| summary.median);
-        let mut search = Search::new(bounds, start);
-        while let Some(rate) = search.rate() {
-            let text = format!("search {}: {}/s", repeat + 1, term::rate(rate));
-            live.show(repeat as f64, setting.args.slo_repeats as f64, &text);
-            let seed = setting.config.seed + file.probes.len() as u64;
-            let Some((said, mut probe)) = setting.probe(rate, seed)? else {
-                file.interrupted = true;
-                break;
-            };
-            probe.search = repeat + 1;
-            let is_possible = !probe.plan.is_empty();
-            file.probes.push(probe);
-            if is_possible {
-                search.take(said)
-            } else {
-                search.give_up()
-            }
-            std::thread::sleep(PAUSE);
-        }
-        if file.interrupted {
+    let mut search = Search::new(bounds, START);
+    while let Some(rate) = search.rate() {
+        let done = file.probes.len();
+        let text = format!("probe {}: {}/s", done + 1, term::rate(rate));
+        live.show(done as f64, bounds.probes_max as f64, &text);
+        let seed = setting.config.seed + done as u64;
+        let Some((said, probe)) = setting.probe(rate, seed)? else {
+            file.interrupted = true;
             break;
+        };
+        let (is_possible, is_backlog) = (!probe.plan.is_empty(), probe.loss > 0.0);
+        file.probes.push(probe);
+        if is_possible {
+            search.take(said)
+        } else {
+            search.give_up()
         }
-        found.push(search.found());
+        // A server that was given up to twice what it can do may still be at work on what timed out.
+        let more = Duration::from_nanos(if is_backlog { setting.args.slo_probe } else { 0 });
+        std::thread::sleep(PAUSE + more);
     }
     live.clear();
-    let summary = Summary::of(&found);
-    file.searches = found.iter().map(kept).collect();
-    file.median = summary.map(|summary| summary.median);
-    file.range = summary.map(|summary| (summary.lowest, summary.highest));
-    file.counted = summary.map(|summary| summary.counted);
-    file.limited_by = summary.map(|summary| name(summary.why).to_owned());
+    if !file.interrupted {
+        conclude(&search.found(), &mut file);
+    }
     Ok(file)
+}
+
+/// Puts what was found into the file.
+fn conclude(found: &Found, file: &mut SearchFile) {
+    let rate = found.rate.unwrap_or(0.0);
+    file.median = Some(rate);
+    file.range = Some(found.interval.map_or((rate, rate), |it| (it.low, it.high)));
+    file.confidence = found.interval.map(|_| CONFIDENCE);
+    file.settled = Some(found.settled);
+    file.limited_by = Some(name(found.why).to_owned());
+    file.searches = vec![kept(found)];
 }
 
 impl Setting<'_> {
@@ -241,7 +244,7 @@ fn probe(rate: f64, said: Said, because: Vec<String>, outcome: &Outcome) -> Prob
     let names = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
     let bounds = names.iter().filter(|(_, part)| matches!(quantile(*part), Quantile::AtLeast(_)));
     Probe {
-        search: 0,
+        search: 1,
         rate,
         said: word(said).to_owned(),
         because,
@@ -260,7 +263,7 @@ fn probe(rate: f64, said: Said, because: Vec<String>, outcome: &Outcome) -> Prob
 fn impossible(rate: f64, error: &RunError) -> (Said, Probe) {
     let because = vec![error.to_string()];
     let probe = Probe {
-        search: 0,
+        search: 1,
         rate,
         said: word(Said::Invalid).to_owned(),
         because,
@@ -295,7 +298,7 @@ fn name(why: Above) -> &'static str {
 
 fn kept(found: &Found) -> search::Found {
     let limited_by = name(found.why).to_owned();
-    search::Found { highest: found.highest, above: found.above, limited_by }
+    search::Found { highest: found.rate, above: found.above, limited_by }
 }
 
 /// 0 if the result is one of the server, 1 if it does not meet the objective at all, or that of an

@@ -13,8 +13,7 @@ fn a_search_has_a_page_exports_and_a_schema_and_bounds_for_timeouts() {
     let (file, page, table) = (path("s.json"), path("page.html"), path("s.csv"));
     let export = format!("csv={table}");
     let search = ["load", "-p", &echo.port, "--slo", "p99=1s,loss=0", "--slo-floor", "0.1k"];
-    let more =
-        ["--slo-ceiling", "0.1k", "--slo-probe", "200ms", "--slo-repeats", "1", "-t", "200ms"];
+    let more = ["--slo-ceiling", "0.1k", "--slo-probe", "200ms", "-t", "200ms"];
     let places = ["-o", &file, "--html", &page, "--export", &export, "--no-version"];
     let output = lab(&[&search[..], &more, &places].concat());
     let text = String::from_utf8(output.stdout).unwrap();

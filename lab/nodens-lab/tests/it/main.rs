@@ -1,6 +1,7 @@
 //! The program as its users run it.
 
 mod ab;
+mod capacity;
 mod dnsperf;
 mod encrypted;
 mod limits;

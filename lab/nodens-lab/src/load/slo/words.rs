@@ -6,14 +6,14 @@ use lab_result::search::SearchFile;
 
 /// The table of probes and the verdict.
 pub(super) fn text(setting: &Setting<'_>, file: &SearchFile) -> String {
-    let header = ["search", "offered/s", "answered/s", "p50", "p99", "p99.9", "lost", "objective"];
+    let header = ["probe", "offered/s", "answered/s", "p50", "p99", "p99.9", "lost", "objective"];
     let mut table = Table::new(&header);
-    for probe in &file.probes {
+    for (at, probe) in file.probes.iter().enumerate() {
         let [p50, p99, p999] = probe.times().map(|(_, time)| term::quantile(time));
         let because = probe.because.first().cloned().unwrap_or_default();
         let because: String = because.chars().take(48).collect();
         let cells = vec![
-            probe.search.to_string(),
+            (at + 1).to_string(),
             term::count(probe.rate.round() as u64),
             term::count(probe.answered_per_second.round() as u64),
             p50,
@@ -54,10 +54,10 @@ fn verdict(file: &SearchFile) -> String {
     let (Some(median), Some((lowest, highest)), Some(by)) =
         (file.median, file.range, &file.limited_by)
     else {
-        return term::paint(Style::Bad, &format!("{interrupted}no search was finished"));
+        return term::paint(Style::Bad, &format!("{interrupted}the search was not finished"));
     };
     let rate = |rate: f64| term::count(rate.round() as u64);
-    let (objective, repeats) = (&file.objective, file.searches.len());
+    let objective = &file.objective;
     if median == 0.0 && by == "generator" {
         let text = format!(
             "{interrupted}INVALID: whether {objective} is met at {} QPS is not known, the generator itself could not keep that schedule ({})",
@@ -73,15 +73,16 @@ fn verdict(file: &SearchFile) -> String {
         );
         return term::paint(Style::Bad, &text);
     }
-    let counted = file.counted.unwrap_or(repeats);
-    let range = match (counted, repeats) {
-        (1, 1) => "one search".to_owned(),
-        _ if counted < repeats => format!(
-            "median of {counted} of {repeats} searches, {} to {}; the generator stopped the others",
-            rate(lowest),
-            rate(highest)
-        ),
-        _ => format!("median of {repeats} searches, {} to {}", rate(lowest), rate(highest)),
+    let range = match (file.confidence, file.settled) {
+        (None, _) => String::new(),
+        (Some(part), settled) => {
+            let wide = match settled {
+                Some(false) => ", wider than asked for: more --slo-probes narrow it",
+                _ => "",
+            };
+            let (low, high) = (rate(lowest), rate(highest));
+            format!(" ({low} to {high} with {} probability{wide})", term::percent(part))
+        }
     };
     let (style, relation, why) = match by.as_str() {
         "server" => (Style::Good, "up to", "the server misses it above".to_owned()),
@@ -105,7 +106,7 @@ fn verdict(file: &SearchFile) -> String {
         }
     };
     let text = format!("{interrupted}{objective} is met {relation} {} QPS", rate(median));
-    term::paint(style, &format!("{text} ({range}); {why}"))
+    term::paint(style, &format!("{text}{range}; {why}"))
 }
 
 /// Why the last invalid probe was none.
