@@ -22,6 +22,20 @@ pub(crate) struct Clock {
 impl Clock {
     /// A clock that starts in `lead` from now. `wall` is the wall clock.
     pub(crate) fn new(lead: Duration, wall: fn() -> SystemTime) -> Self {
+        let (now, label) = Self::both(wall);
+        Self { start: now + lead, label: label + lead, wall }
+    }
+
+    /// A clock that starts when the wall clock, as it is now, will show `start`; how long ago that was if
+    /// it is over.
+    pub(crate) fn at(start: SystemTime, wall: fn() -> SystemTime) -> Result<Self, Duration> {
+        let (now, label) = Self::both(wall);
+        let lead = start.duration_since(label).map_err(|error| error.duration())?;
+        Ok(Self { start: now + lead, label: start, wall })
+    }
+
+    /// One moment on both clocks.
+    fn both(wall: fn() -> SystemTime) -> (Instant, SystemTime) {
         // Of several readings, the one that took least time says best what time it was.
         let readings = (0..READINGS).map(|_| {
             let before = Instant::now();
@@ -29,8 +43,7 @@ impl Clock {
             (before.elapsed(), before, label)
         });
         let best = readings.min_by_key(|reading| reading.0);
-        let (_, now, label) = best.unwrap_or_else(|| (Duration::ZERO, Instant::now(), wall()));
-        Self { start: now + lead, label: label + lead, wall }
+        best.map_or_else(|| (Instant::now(), wall()), |(_, now, label)| (now, label))
     }
 
     /// The wall clock at the start.
@@ -79,6 +92,17 @@ pub(crate) fn waited(stamp: Duration, wall: Duration, pause: Duration) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_starts_when_the_wall_clock_shows_that_time_and_not_in_the_past() {
+        let wall = || UNIX_EPOCH + Duration::from_secs(1_000);
+        let clock = Clock::at(wall() + Duration::from_secs(7), wall).unwrap();
+        assert_eq!(clock.label(), wall() + Duration::from_secs(7));
+        let until = clock.until_start();
+        assert!(until > Duration::from_secs(5) && until <= Duration::from_secs(7), "{until:?}");
+        let late = Clock::at(wall() - Duration::from_secs(2), wall).unwrap_err();
+        assert_eq!(late, Duration::from_secs(2));
+    }
 
     #[test]
     fn a_wall_clock_that_was_set_gives_no_stamp() {

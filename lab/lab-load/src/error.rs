@@ -121,6 +121,17 @@ pub enum RunError {
     /// TLS cannot be set up as asked for.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Fewer clients than workers that share them.
+    #[error("{workers} workers need at least {workers} clients, but there are {clients}")]
+    TooManyWorkers {
+        /// Processes that share the plan.
+        workers: usize,
+        /// Clients of the plan.
+        clients: usize,
+    },
+    /// There is no common start, or it was missed.
+    #[error("{0}")]
+    Start(String),
     /// Clients would use up the local ports.
     #[error(transparent)]
     Ports(#[from] TooFewPorts),

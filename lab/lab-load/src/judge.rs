@@ -251,7 +251,7 @@ fn little(config: &Config, outcome: &Outcome) -> String {
     let Pace::Closed { window } = config.pace else { return String::new() };
     let mean = outcome.tally.service.mean().unwrap_or(0.0) / SECOND as f64;
     let product = outcome.answer_rate() * mean;
-    let all = window * config.clients;
+    let all = window * config.own_clients();
     format!(
         "closed loop: rate x mean latency = {product:.0} of {all} queries in flight; the latency \
          says how full the window was, not how fast the server is"

@@ -48,6 +48,7 @@ mod table;
 pub mod tally;
 pub mod transport;
 mod udp;
+mod worker;
 
 pub use lab_random as rng;
 pub use lab_workload::{Workload, cluster, names, workload};
@@ -55,6 +56,7 @@ pub use loss::Loss;
 pub use run::{Config, Observer, Outcome, Pace, Progress, Spin, Stamps, Transport};
 pub use run::{run, run_by, run_watched};
 pub use udp::errors::{REFUSED_LEN, has_no_room, is_refusal};
+pub use worker::{NoWorker, Worker};
 
 /// Octets both ways over TCP, with or without TLS, for loops of other crates.
 pub mod pipe {

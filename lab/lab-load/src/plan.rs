@@ -15,7 +15,8 @@ pub(crate) fn sending(config: &Config, tally: &Tally, elapsed: Duration) -> Dura
     }
 }
 
-pub(crate) fn plan_hash(config: &Config, workload: &Workload) -> u64 {
+/// Names the plan: queries, order, schedule, seed. All workers that share it have the same.
+pub fn plan_hash(config: &Config, workload: &Workload) -> u64 {
     let mut hash = PlanHash::default();
     workload.hash_into(&mut hash);
     let pace = format!("{:?} {:?} {:?}", config.pace, config.duration, config.queries);

@@ -78,9 +78,10 @@ fn check_with(config: &Config, kernel: Kernel) -> Result<(), TooFewPorts> {
             continue;
         }
         let part = f64::from(share.weight) / weights.max(1.0);
-        let clients = (config.clients as f64 * part).ceil();
+        let clients = (config.own_clients() as f64 * part).ceil();
+        let workers = config.worker.map_or(1.0, |worker| worker.of() as f64);
         let rate = match config.pace {
-            Pace::Open { rate, .. } => rate * part,
+            Pace::Open { rate, .. } => rate * part / workers,
             // As fast as the server allows: not known.
             Pace::Closed { .. } => 0.0,
         };

@@ -2,7 +2,7 @@
 
 use crate::run::{Config, Pace, RunError};
 use crate::shard::clients_needed;
-use crate::{Workload, host, ports};
+use crate::{Worker, Workload, host, ports};
 use std::net::UdpSocket;
 
 /// Descriptors that are no sockets of clients: files, pollers, the process's own.
@@ -20,7 +20,7 @@ struct Room {
 impl Room {
     /// What this machine has; descriptors are asked for as needed.
     fn here(config: &Config) -> Self {
-        let wanted = (config.clients as u64).saturating_add(OTHER_DESCRIPTORS);
+        let wanted = (config.own_clients() as u64).saturating_add(OTHER_DESCRIPTORS);
         let descriptors = lab_sys::limits::raise_descriptors(wanted).unwrap_or(u64::MAX);
         Self { descriptors, ports: host::ephemeral_ports() }
     }
@@ -47,6 +47,9 @@ fn check(config: &Config, workload: &Workload, room: Room) -> Result<(), RunErro
     }
     if workload.is_empty() {
         return Err(RunError::NoQuestion);
+    }
+    if let Some(workers) = config.worker.map(Worker::of).filter(|of| *of > config.clients) {
+        return Err(RunError::TooManyWorkers { workers, clients: config.clients });
     }
     let server = config.server;
     let foreign = config.sources.iter().find(|address| address.is_ipv4() != server.is_ipv4());
@@ -86,7 +89,7 @@ pub(crate) fn clients(config: &Config) -> Result<(), RunError> {
 }
 
 fn check_clients(config: &Config, room: Room) -> Result<(), RunError> {
-    let clients = config.clients as u64;
+    let clients = config.own_clients() as u64;
     // Every address has all of the ports.
     let ports = room.ports.saturating_mul(config.sources.len().max(1) as u64);
     let limits = [
@@ -170,5 +173,17 @@ mod tests {
         ] {
             assert!(refused(&config, PLENTY).starts_with(what), "{what}");
         }
+    }
+
+    #[test]
+    fn a_worker_needs_room_for_its_own_clients_and_each_worker_has_some() {
+        let few = Room { descriptors: 1_064, ..PLENTY };
+        let worker = |clients, of| {
+            let worker = Some(Worker::new(0, of).unwrap());
+            refused(&Config { worker, ..config(1.0, clients) }, few)
+        };
+        assert!(worker(4_000, 2).contains("open descriptors"));
+        assert_eq!((worker(4_000, 4), worker(4, 4)), (String::new(), String::new()));
+        assert_eq!(worker(3, 4), "4 workers need at least 4 clients, but there are 3");
     }
 }

@@ -4,6 +4,7 @@ use crate::SECOND;
 use crate::session::Session;
 use crate::tally::{Cohort, Counts};
 use std::sync::mpsc;
+use std::time::SystemTime;
 
 /// What one second brought, while the run continues.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,12 @@ pub trait Observer {
 
     /// All threads are ready; the schedule begins shortly after this returns.
     fn ready(&mut self) {}
+
+    /// Asked after [`Observer::ready`]: when the schedule begins, by this machine's wall clock; at once
+    /// if it does not matter. What is wrong ends the run before it begins.
+    fn start(&mut self) -> Result<Option<SystemTime>, String> {
+        Ok(None)
+    }
 
     /// A second is over.
     fn second(&mut self, progress: &Progress);

@@ -5,7 +5,8 @@ pub use crate::error::RunError;
 use crate::fates::Fates;
 use crate::host::{self, Counters};
 use crate::judge::{self, Verdict};
-use crate::plan::{plan_hash, sending};
+pub use crate::plan::plan_hash;
+use crate::plan::sending;
 pub use crate::ports::{TooFewPorts, local_ports};
 use crate::preflight;
 pub use crate::progress::{Observer, Progress};
@@ -16,8 +17,8 @@ use crate::start::{Opening, StartLine, Starter, await_threads};
 pub use crate::stream::TlsError;
 use crate::tally::Tally;
 pub use crate::transport::Transport;
-use crate::transport::{Placement, Share, Streams};
-use crate::{Workload, nanos};
+use crate::transport::{Share, Streams};
+use crate::{Worker, Workload, nanos, worker};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,6 +103,8 @@ pub struct Config {
     pub seed: u64,
     /// Receives the fate of every query.
     pub fates: Option<Fates>,
+    /// Which part of the clients is this process's, if several share the plan.
+    pub worker: Option<Worker>,
 }
 
 impl Config {
@@ -126,7 +129,13 @@ impl Config {
             seed: 1,
             local_port: None,
             fates: None,
+            worker: None,
         }
+    }
+
+    /// Clients of this process: about as many as other workers have.
+    pub fn own_clients(&self) -> usize {
+        self.worker.map_or(self.clients, |worker| self.clients.div_ceil(worker.of()))
     }
 
     /// The transports and their shares: those of the mix, or the only one.
@@ -315,12 +324,13 @@ fn run_whole(
 ) -> Result<Outcome, RunError> {
     preflight::all(config, workload)?;
     let shares = config.shares();
-    let placement = Placement::new(&shares, config.clients, config.threads, config.seed);
+    let (placement, own) = worker::place(config, &shares);
     let threads = placement.shards().len();
     let (abort, late_end) = (AtomicBool::new(false), late_end(config, workload));
     let ((ticks, received), opening) = (mpsc::channel(), Opening::default());
-    let (line, clock) = (StartLine::new(threads, wall), Clock::new(Duration::ZERO, wall));
-    let shards = placement.shards().iter().enumerate().map(|(index, &(share, clients))| {
+    let (line, clock) = (StartLine::new(own.len(), wall), Clock::new(Duration::ZERO, wall));
+    let shards = own.iter().map(|&index| {
+        let (share, clients) = placement.shards()[index];
         let (ticks, share) = (ticks.clone(), shares[share]);
         let (placement, abort, line, opening) = (&placement, &abort, &line, &opening);
         Shard {
@@ -340,21 +350,20 @@ fn run_whole(
             ticks,
         }
     });
-    let shards: Vec<_> = shards.collect();
+    let shards = shards.collect::<Vec<_>>();
     drop(ticks);
     // What the machine counts while connections are opened is no part of the run.
-    let mut before = Counters::default();
+    let mut before = Ok(Counters::default());
     let reports = run_shards(shards, &line, |starter| {
-        before = await_threads(starter, &opening, observer);
-        gather(&received, threads, &mut |progress: &Progress| observer.second(progress));
+        before = await_threads(starter, &opening, &abort, observer);
+        gather(&received, own.len(), &mut |progress: &Progress| observer.second(progress));
     });
     observer.over();
-    let (reports, host) = (reports?, Counters::read().since(&before));
+    let (reports, host) = (reports?, Counters::read().since(&before?));
     let interrupted = stop.load(Ordering::Relaxed);
-    let longest =
-        |of: fn(&ShardReport) -> Duration| reports.iter().map(of).max().unwrap_or_default();
-    let elapsed = longest(|r| r.thread.wall);
-    let transports = placement.shards().iter().map(|(share, _)| shares[*share].transport);
+    let longest = |of: fn(&ShardReport) -> _| reports.iter().map(of).max().unwrap_or_default();
+    let elapsed: Duration = longest(|r| r.thread.wall);
+    let transports = own.iter().map(|index| shares[placement.shards()[*index].0].transport);
     let ended = (nanos(elapsed), nanos(config.timeout), interrupted);
     let (tally, by_transport) = shard::merge(reports.iter().zip(transports), ended);
     let active = longest(|r| r.last_answer).max(sending(config, &tally, elapsed));

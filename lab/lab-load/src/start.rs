@@ -3,7 +3,8 @@
 use crate::clock::Clock;
 use crate::host::Counters;
 use crate::progress::Observer;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::run::RunError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -67,7 +68,7 @@ impl StartLine {
 
     /// Starts the clock of all threads when it is dropped, so that they never wait forever.
     pub(crate) fn starter(&self) -> Starter<'_> {
-        Starter(self)
+        Starter { line: self, clock: None }
     }
 
     /// Sees to it that a thread that ends without having been ready is not waited for.
@@ -81,12 +82,17 @@ impl StartLine {
 }
 
 /// Held by the thread that starts the schedule.
-pub(crate) struct Starter<'a>(&'a StartLine);
+pub(crate) struct Starter<'a> {
+    line: &'a StartLine,
+    /// Starts when it was agreed on, and shortly if it was not.
+    clock: Option<Clock>,
+}
 
 impl Drop for Starter<'_> {
     fn drop(&mut self) {
-        self.0.lock().clock = Some(Clock::new(LEAD, self.0.wall));
-        self.0.changed.notify_all();
+        let clock = self.clock.unwrap_or_else(|| Clock::new(LEAD, self.line.wall));
+        self.line.lock().clock = Some(clock);
+        self.line.changed.notify_all();
     }
 }
 
@@ -144,12 +150,14 @@ impl Opening {
 }
 
 /// Waits until all threads are ready, reads what the machine has counted up to then, and lets them start.
+/// Without an agreement on the start they are made to end at once (`abort`).
 pub(crate) fn await_threads(
-    starter: Starter<'_>,
+    mut starter: Starter<'_>,
     opening: &Opening,
+    abort: &AtomicBool,
     observer: &mut impl Observer,
-) -> Counters {
-    let Starter(line) = &starter;
+) -> Result<Counters, RunError> {
+    let line = starter.line;
     while !line.all_within(OPENING_STEP) {
         let (opened, all) = opening.so_far();
         if all > 0 {
@@ -157,9 +165,20 @@ pub(crate) fn await_threads(
         }
     }
     observer.ready();
+    // Dropped with the error, the starter lets the threads go: they must know by then.
+    starter.clock = agreed(line, observer).inspect_err(|_| abort.store(true, Ordering::Relaxed))?;
     let counted = Counters::read();
     drop(starter);
-    counted
+    Ok(counted)
+}
+
+/// The clock of a start that the observer has agreed on.
+fn agreed(line: &StartLine, observer: &mut impl Observer) -> Result<Option<Clock>, RunError> {
+    let missed = |late| {
+        RunError::Start(format!("the common start was {late:?} ago when this worker was ready"))
+    };
+    let start = observer.start().map_err(RunError::Start)?;
+    start.map(|start| Clock::at(start, line.wall).map_err(missed)).transpose()
 }
 
 #[cfg(test)]

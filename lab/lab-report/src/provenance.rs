@@ -89,6 +89,15 @@ fn sent_from(plan: &Plan) -> String {
     plan.sources.iter().cloned().chain(ports).collect::<Vec<_>>().join(", ")
 }
 
+/// How many queries each worker sent; empty if one process did all.
+fn generators(result: &ResultFile) -> String {
+    let sent = result.workers.iter().map(|worker| text::count(worker.sent));
+    match result.workers.len() {
+        0 => String::new(),
+        workers => format!("{workers}, which sent {}", sent.collect::<Vec<_>>().join(", ")),
+    }
+}
+
 fn about(result: &ResultFile) -> Vec<(&'static str, String)> {
     let counts = &result.counts;
     let mut about = vec![
@@ -97,6 +106,7 @@ fn about(result: &ResultFile) -> Vec<(&'static str, String)> {
         ("ended after", text::nanos(result.run.elapsed_ns as f64)),
         ("measured by", format!("{} {}", result.generator.name, result.generator.version)),
         ("server version", result.provenance.server_version.clone().unwrap_or_default()),
+        ("generators", generators(result)),
     ];
     let numbers = [
         ("scheduled", counts.scheduled),

@@ -5,7 +5,7 @@ mod seconds;
 
 use crate::{
     Baseline, BaselineRun, Counts, Generator, Group, Pace, Plan, Provenance, Rate, ResultFile, Run,
-    Second, Share, Thread, Verdict, Workload,
+    Second, Share, Thread, Verdict, WorkerPart, Workload,
 };
 use lab_load::schedule::Profile;
 use lab_load::tally::{self, RATE_STEP};
@@ -60,6 +60,7 @@ pub fn convert(config: &Config, outcome: &Outcome, about: About) -> ResultFile {
         baseline: None,
         requirements: Vec::new(),
         server_cost: None,
+        workers: Vec::new(),
     }
 }
 
@@ -103,6 +104,7 @@ fn plan(config: &Config, outcome: &Outcome, workload: Workload) -> Plan {
         sources: config.sources.iter().map(ToString::to_string).collect(),
         local_port: config.local_port,
         connecting: connections::connecting(config),
+        worker: config.worker.map(|it| WorkerPart { index: it.index(), of: it.of() }),
     }
 }
 
@@ -113,6 +115,7 @@ fn run(outcome: &Outcome) -> Run {
         active_ns: nanos(outcome.active),
         elapsed_ns: nanos(outcome.elapsed),
         interrupted: outcome.interrupted,
+        clock: None,
     }
 }
 

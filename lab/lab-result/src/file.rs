@@ -3,6 +3,7 @@
 use crate::connections::ConnectionFates;
 use crate::histogram::Buckets;
 use crate::setting::{Generator, Plan, Provenance};
+use crate::workers::{ClockOffset, WorkerReport};
 use lab_histogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,9 @@ pub struct ResultFile {
     /// What the load cost the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cost: Option<ServerCost>,
+    /// The workers of which this is the sum; empty if one process did all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<WorkerReport>,
 }
 
 /// A limit that the run had to keep.
@@ -104,6 +108,9 @@ pub struct Run {
     pub elapsed_ns: u64,
     /// Whether the run was ended from outside.
     pub interrupted: bool,
+    /// How this machine's clock stood to the one that gave the start, if it was given to several workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockOffset>,
 }
 
 /// Whether the generator vouches for the numbers.

@@ -19,15 +19,19 @@ pub mod export;
 mod file;
 pub mod histogram;
 mod layout;
+mod merge;
 pub mod search;
 mod setting;
 mod store;
+mod workers;
 
 pub use connections::ConnectionFates;
 pub use convert::{About, convert};
 pub use file::*;
+pub use merge::{MergeError, merge};
 pub use setting::*;
-pub use store::{ReadError, WriteError, from_json, read, to_json, write, write_text};
+pub use store::{ReadError, WriteError, from_json, read, to_json, to_json_line, write, write_text};
+pub use workers::{ClockOffset, WorkerPart, WorkerReport};
 
 /// Version of the file's layout. A reader takes this one and no other.
 pub const SCHEMA: u32 = 4;

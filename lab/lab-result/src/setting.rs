@@ -1,5 +1,6 @@
 //! The parts of the file that say where and how it was measured, and what was asked for.
 
+use crate::workers::WorkerPart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -132,6 +133,9 @@ pub struct Plan {
     /// What connections are like; absent if the transport has none, and in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connecting: Option<Connecting>,
+    /// Which part of the plan this result is of, if several processes share it; absent if it is of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerPart>,
 }
 
 /// What connections are like.

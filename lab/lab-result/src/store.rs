@@ -98,6 +98,12 @@ pub fn to_json(result: &ResultFile) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
+/// The file's text on one line.
+pub fn to_json_line(result: &ResultFile) -> String {
+    // As above, it cannot fail.
+    serde_json::to_string(result).unwrap_or_default()
+}
+
 /// Writes the file whole or not at all: an old one of that name stays until the new one is complete.
 pub fn write(path: &Path, result: &ResultFile) -> Result<(), WriteError> {
     write_text(path, &to_json(result))

@@ -49,6 +49,7 @@ pub(crate) fn example() -> ResultFile {
             active_ns: 3 * SECOND,
             elapsed_ns: 5 * SECOND,
             interrupted: false,
+            clock: None,
         },
         verdict: Verdict { valid: true, invalid_because: vec![], notes: vec!["an example".into()] },
         counts,
@@ -74,6 +75,7 @@ pub(crate) fn example() -> ResultFile {
         baseline: None,
         requirements: Vec::new(),
         server_cost: None,
+        workers: Vec::new(),
     }
 }
 
@@ -180,6 +182,7 @@ fn plan() -> Plan {
         sources: vec![],
         local_port: None,
         connecting: None,
+        worker: None,
     }
 }
 

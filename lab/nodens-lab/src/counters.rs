@@ -205,7 +205,7 @@ fn sample(text: &str, name: &str) -> Option<f64> {
 }
 
 /// HTTP/1.0, so that the answer is not cut into chunks and ends with the connection.
-fn get(endpoint: &Endpoint) -> Result<String> {
+pub(crate) fn get(endpoint: &Endpoint) -> Result<String> {
     let Endpoint { authority, path, address } = endpoint;
     let address = match address.get() {
         Some(address) => *address,

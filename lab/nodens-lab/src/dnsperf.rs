@@ -249,6 +249,7 @@ fn config(options: &Options, workload: &Workload) -> Result<Config> {
         sources: options.local_address.into_iter().collect(),
         local_port: options.local_port,
         fates: None,
+        worker: None,
         threads,
         cpus: Vec::new(),
         spin: Spin::Auto,

@@ -10,6 +10,7 @@ mod require;
 mod slo;
 pub(crate) mod summary;
 mod transport;
+pub(crate) mod workers;
 
 pub(crate) use output::check as check_place;
 pub(crate) use require::escape;
@@ -28,7 +29,9 @@ use questions::Questions;
 use std::borrow::Cow;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+use workers::Role;
+use workers::start::StartLine;
 
 /// Clients by default.
 const CLIENTS: usize = 32;
@@ -105,6 +108,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     cost: cost::CostArgs,
     #[command(flatten)]
+    workers: workers::WorkerArgs,
+    #[command(flatten)]
     output: output::OutArgs,
 }
 
@@ -116,7 +121,13 @@ enum Idle {
 }
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
+    if let Some(manifest) = args.workers.manifest()? {
+        term::out(manifest.trim_end());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let role = args.workers.role()?;
     let mut config = config(args)?;
+    config.worker = role.worker();
     check_clients(&config)?;
     let questions = questions::Run {
         seed: args.seed,
@@ -125,16 +136,22 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     };
     let mut workload = Cow::Owned(args.questions.workload(&questions)?);
     if args.questions.follow_times(&workload, &mut config) {
-        config.clients = clients(args, &config);
+        config.clients = clients(args, &config)?;
     }
     if args.slo.slo.is_none() {
         let needed = args.questions.split_clients(&mut workload, &config);
         config.clients = args.clients.unwrap_or(needed);
     }
+    if let Role::Worker(part) = role {
+        return workers::work(args, &part, (&config, &workload), stop);
+    }
     let places = args.output.places(config.server, args.require.report())?;
     args.require.check()?;
     if args.slo.slo.is_none() {
         lab_load::run::check(&config, &workload)?;
+    }
+    if let Role::Parent(workers) = role {
+        return workers::share(args, workers, (&config, &workload), &places, stop);
     }
     let cost = args.cost.open()?;
     let collector = Collector::start(config.server, !args.no_version, args.questions.key());
@@ -147,7 +164,8 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         return slo::search(args, objective, (&config, &workload), about, &places, stop);
     }
     let metrics = args.output.metrics(config.server)?;
-    let mut watch = Watch { cost, metrics, live: live::Live::new(view(&config)) };
+    let start = if let Role::Alone(start) = role { start } else { StartLine::Now };
+    let mut watch = Watch { cost, metrics, live: live::Live::new(view(&config)), start, stop };
     let (outcome, baseline) = args.baseline.run((&config, &workload), stop, &mut watch)?;
     watch.live.clear();
     let about = about(args, collector, &workload, warm_up);
@@ -155,29 +173,41 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     result.baseline = baseline.as_ref().map(lab_result::Baseline::from);
     watch.cost.put(&mut result);
     result.requirements = args.require.judge(&result);
-    if args.output.json {
-        term::out(lab_result::to_json(&result).trim_end());
-    } else {
-        term::out(&summary::text(&result, term::width()));
-    }
-    // A report that cannot be written must not cost the result.
-    let written = [places.write(Kept::Load(&result)), args.require.write(&result)];
-    let failures: Vec<_> =
-        written.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
-    anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
+    tell(args, &result, &places)?;
     Ok(ExitCode::from(exit(&outcome, &result)))
 }
 
+/// Prints the result and puts it where it was to go.
+fn tell(args: &Args, result: &ResultFile, places: &output::Places) -> Result<()> {
+    if args.output.json {
+        term::out(lab_result::to_json(result).trim_end());
+    } else {
+        term::out(&summary::text(result, term::width()));
+    }
+    // A report that cannot be written must not cost the result.
+    let written = [places.write(Kept::Load(result)), args.require.write(result)];
+    let failures: Vec<_> =
+        written.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
+    Ok(())
+}
+
 /// What is done while a load runs.
-struct Watch {
+struct Watch<'a> {
     cost: cost::Cost,
     metrics: Option<prometheus::Endpoint>,
     live: live::Live,
+    start: StartLine,
+    stop: &'a AtomicBool,
 }
 
-impl Observer for Watch {
+impl Observer for Watch<'_> {
     fn opening(&mut self, opened: u64, all: u64) {
         self.live.opening(opened, all);
+    }
+
+    fn start(&mut self) -> Result<Option<SystemTime>, String> {
+        self.start.agree(self.stop)
     }
 
     fn ready(&mut self) {
@@ -270,15 +300,18 @@ fn config(args: &Args) -> Result<Config> {
         seed: args.seed,
         local_port: None,
         fates: None,
+        worker: None,
     };
     config.follow(profile);
-    config.clients = clients(args, &config);
+    config.clients = clients(args, &config)?;
     Ok(config)
 }
 
-/// As many clients as were asked for, or as IDs take.
-fn clients(args: &Args, config: &Config) -> usize {
-    args.clients.unwrap_or_else(|| CLIENTS.max(clients_needed(config.peak_rate(), config.timeout)))
+/// As many clients as were asked for, or as IDs and the threads of all workers take.
+fn clients(args: &Args, config: &Config) -> Result<usize> {
+    let threads = args.workers.count()?.saturating_mul(args.threads);
+    let needed = clients_needed(config.peak_rate(), config.timeout);
+    Ok(args.clients.unwrap_or_else(|| CLIENTS.max(needed).max(threads)))
 }
 
 /// Queries of the whole run; a closed loop asks as many as are answered.

@@ -19,7 +19,9 @@ mod echo;
 mod export;
 mod fresh;
 mod hold;
+mod http;
 mod load;
+mod merge;
 mod replay;
 mod report;
 mod scenarios;
@@ -54,6 +56,8 @@ struct Cli {
 enum Command {
     /// Send queries to a server and report latency, loss and whether the numbers can be trusted.
     Load(Box<load::Args>),
+    /// Add up the results of workers that shared a load.
+    Merge(merge::Args),
     /// Send the queries of a packet capture again, as they were, and compare the responses.
     Replay(Box<replay::Args>),
     /// Make one page of pictures and tables from result files; it opens without a network.
@@ -105,6 +109,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     match Cli::try_parse().unwrap_or_else(|error| ab::refuse(&error)).command {
         Command::Load(args) => load::run(&args, stop),
+        Command::Merge(args) => merge::run(&args),
         Command::Replay(args) => replay::run(&args, stop),
         Command::Report(args) => report::run(&args),
         Command::Export(args) => export::run(&args),

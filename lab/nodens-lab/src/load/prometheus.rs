@@ -1,5 +1,6 @@
 //! The numbers of a running load for Prometheus, in its text format, over HTTP.
 
+use crate::http::{self, Page};
 use anyhow::{Context, Result};
 use lab_histogram::Histogram;
 use lab_load::Progress;
@@ -7,10 +8,8 @@ use lab_load::tally::{Cohort, Counts};
 use nodens_wire::Rcode;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// Upper bounds of the buckets in nanoseconds, with the text of the seconds.
 const BOUNDS: [(u64, &str); 20] = [
@@ -35,10 +34,6 @@ const BOUNDS: [(u64, &str); 20] = [
     (10_000_000_000, "10"),
     (20_000_000_000, "20"),
 ];
-/// A client that is slower is left alone.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest request that is read.
-const REQUEST_MAX: u64 = 8 << 10;
 const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Sums over the seconds so far. They never fall: a second that is not final is known by its last
@@ -180,37 +175,17 @@ impl Endpoint {
     }
 }
 
-fn answer(mut stream: TcpStream, page: &str) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new(stream.try_clone()?.take(REQUEST_MAX)).lines();
-    let request = lines.next().transpose()?.unwrap_or_default();
-    for line in lines {
-        if line?.is_empty() {
-            break;
-        }
-    }
-    let mut words = request.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let path = path.split('?').next().unwrap_or_default();
-    let (status, body) = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => ("200 OK", page),
-        ("GET" | "HEAD", _) => ("404 Not Found", "the metrics are at /metrics\n"),
-        _ => ("405 Method Not Allowed", "GET /metrics\n"),
-    };
-    let kind = if status.starts_with("200") { TYPE } else { "text/plain" };
-    let len = body.len();
-    let body = if method == "HEAD" { "" } else { body };
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n\
-         Connection: close\r\n\r\n{body}"
-    )
+fn answer(stream: TcpStream, page: &str) -> std::io::Result<()> {
+    http::answer(stream, |path| match path.split('?').next() {
+        Some("/metrics") => Page::found(TYPE, page.to_owned()),
+        _ => Page::not_found("the metrics are at /metrics"),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
 
     fn cohort(answered: u64, lost: u64, took: u64) -> Cohort {
         let mut cohort =

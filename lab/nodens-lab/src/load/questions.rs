@@ -181,6 +181,11 @@ impl Questions {
         Ok(workload)
     }
 
+    /// Whether the queries come from standard input, which can be read only once.
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        [&self.names, &self.capture].into_iter().flatten().any(|path| path.as_os_str() == "-")
+    }
+
     /// Asks each different query once, if that is wanted, before the run that is measured. Nothing
     /// of it goes into the result but the line that says what it did.
     pub(crate) fn warm_up(

@@ -13,6 +13,7 @@ mod search;
 mod signed;
 mod truth;
 mod typed;
+mod workers;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
