@@ -151,10 +151,16 @@ pub const SIGNATURES_DEFAULT: usize = 10_000;
 pub const SIGNATURES_MAX: usize = 1 << 17;
 /// Of RRsets that are made for questions, which may be any, one part in this many is kept beside them.
 pub const SIGNATURES_MADE_SHARE: usize = 4;
+/// Of proofs that a name which there is has no records of a type, one part in this many.
+pub const SIGNATURES_DENIED_SHARE: usize = 2;
+/// RRsets of the apex of each zone whose signatures are kept beside all of them, in each part of the store.
+pub const SIGNATURES_APEX_PART: usize = 4;
 /// How much a worker may sign in a second, in units of about 20 µs: a fifth of its time.
 pub const SIGNING_PER_SECOND: u64 = 10_000;
 /// How much at once, in the same units.
 pub const SIGNING_BURST: u64 = SIGNING_PER_SECOND / 4;
+/// One part in this many is signed beside all else of what every validator needs of a zone.
+pub const SIGNING_APEX_SHARE: u64 = 10;
 /// Records at the front of a file that `sign` looks for signatures of the SOA record in, as in CoreDNS.
 pub const SIGNED_FILE_RECORDS: usize = 100;
 /// Octets of comments at the front of such a file that say what it was made of. Where they would be more, there

@@ -1,6 +1,8 @@
 //! Signatures over RRsets of responses that are kept, for all workers.
 
-use crate::limits::{SIGNATURES_MADE_SHARE, SIGNATURES_MAX};
+use crate::limits::{
+    SIGNATURES_APEX_PART, SIGNATURES_DENIED_SHARE, SIGNATURES_MADE_SHARE, SIGNATURES_MAX,
+};
 use foldhash::fast::FixedState;
 use lru::LruCache;
 use nodens_zone::dnssec::{SigningKey, Validity};
@@ -18,8 +20,14 @@ type Digest = [u8; 32];
 /// What is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
+    /// What every validator needs of a zone, whatever is asked for: its keys, its SOA and NS records, and what it
+    /// lacks at its own name.
+    Apex,
     /// An RRset that there is, of which there are as many as the zone has.
     Found,
+    /// The proof that a name without records of a type has none: a few for each name that there is, unless an
+    /// upstream says so of any.
+    Denied,
     /// One that is made for the question, of which there are as many as clients think of.
     Made,
 }
@@ -35,21 +43,30 @@ pub(crate) struct Signed {
 /// Signatures by what they cover; those not given for longest make room for others of their sort.
 #[derive(Debug)]
 pub(crate) struct Signatures {
+    apex: Store,
     found: Store,
+    denied: Store,
     made: Store,
 }
 
 impl Signatures {
-    /// Room for the signatures over `capacity` RRsets that there are, and over a quarter as many that are made
-    /// for questions.
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// Room for the signatures over `capacity` RRsets that there are, over half as many proofs that records are
+    /// missing and a quarter as many RRsets that are made for questions, and for those of the apexes of so many zones.
+    pub(crate) fn new(capacity: usize, zones: usize) -> Self {
         let capacity = capacity.min(SIGNATURES_MAX);
-        Self { found: Store::new(capacity), made: Store::new(capacity / SIGNATURES_MADE_SHARE) }
+        Self {
+            apex: Store::new(zones.saturating_mul(SIGNATURES_APEX_PART * PARTS)),
+            found: Store::new(capacity),
+            denied: Store::new(capacity / SIGNATURES_DENIED_SHARE),
+            made: Store::new(capacity / SIGNATURES_MADE_SHARE),
+        }
     }
 
     fn of(&self, sort: Sort) -> &Store {
         match sort {
+            Sort::Apex => &self.apex,
             Sort::Found => &self.found,
+            Sort::Denied => &self.denied,
             Sort::Made => &self.made,
         }
     }
@@ -68,7 +85,7 @@ impl Signatures {
 
     /// Of how many RRsets there are signatures.
     pub(crate) fn len(&self) -> usize {
-        self.found.len() + self.made.len()
+        [&self.apex, &self.found, &self.denied, &self.made].map(Store::len).iter().sum()
     }
 }
 
@@ -105,21 +122,22 @@ impl Store {
 pub struct Known(Mutex<HashMap<u64, Weak<Signatures>, FixedState>>);
 
 impl Known {
-    /// Those of the block with this fingerprint, signed with these keys: the files may have others meanwhile.
+    /// Those of the block with this fingerprint and so many zones, signed with these keys: the files may have others
+    /// meanwhile.
     pub(crate) fn of(
         &self,
         fingerprint: u64,
         keys: &[SigningKey],
-        capacity: usize,
+        (capacity, zones): (usize, usize),
     ) -> Arc<Signatures> {
         let rdatas: Vec<&[u8]> = keys.iter().map(SigningKey::rdata).collect();
-        let id = FixedState::default().hash_one((fingerprint, capacity, rdatas));
+        let id = FixedState::default().hash_one((fingerprint, (capacity, zones), rdatas));
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(signatures) = known.get(&id).and_then(Weak::upgrade) {
             return signatures;
         }
         known.retain(|_, signatures| signatures.strong_count() > 0);
-        let signatures = Arc::new(Signatures::new(capacity));
+        let signatures = Arc::new(Signatures::new(capacity, zones));
         known.insert(id, Arc::downgrade(&signatures));
         signatures
     }

@@ -49,7 +49,7 @@ fn handler(
     capacity: usize,
     block: &BlockBuilder<'_>,
 ) -> Dnssec {
-    let signatures = block.shared.signatures.of(block.fingerprint, &keys, capacity);
+    let signatures = block.shared.signatures.of(block.fingerprint, &keys, (capacity, zones.names().len()));
     let registry = &block.shared.registry;
     let server = ("server", &*block.server);
     let counted = Arc::downgrade(&signatures);

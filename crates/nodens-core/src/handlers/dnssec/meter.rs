@@ -1,6 +1,6 @@
 //! How much a worker may sign: queries behind wait meanwhile.
 
-use crate::limits::{SIGNING_BURST, SIGNING_PER_SECOND};
+use crate::limits::{SIGNING_APEX_SHARE, SIGNING_BURST, SIGNING_PER_SECOND};
 use crate::signatures::Sort;
 use nodens_zone::dnssec::{Algorithm, SigningKey};
 
@@ -14,22 +14,38 @@ const BURST_NS: u64 = SIGNING_BURST * UNIT_NS;
 pub struct Meter {
     /// Until when it counts, monotonic nanoseconds.
     until_ns: u64,
+    /// The same of what is signed of apexes alone.
+    apex_until_ns: u64,
 }
 
 impl Meter {
     /// Whether a signature may be made that costs so many units. What is made for questions leaves half of
-    /// the room to what there is.
+    /// the room to others, and what denies types of names a quarter. Apexes have room of their own besides: without their
+    /// signatures, no response of the zone validates.
     pub(super) fn takes(&mut self, now_ns: u64, units: u64, sort: Sort) -> bool {
+        let cost = units.saturating_mul(UNIT_NS);
+        if sort == Sort::Apex {
+            let cost = cost.saturating_mul(SIGNING_APEX_SHARE);
+            if counts(&mut self.apex_until_ns, now_ns, cost, BURST_NS) {
+                return true;
+            }
+        }
         let room = match sort {
-            Sort::Found => BURST_NS,
+            Sort::Apex | Sort::Found => BURST_NS,
+            Sort::Denied => BURST_NS / 4 * 3,
             Sort::Made => BURST_NS / 2,
         };
-        if self.until_ns.saturating_sub(now_ns) >= room {
-            return false;
-        }
-        self.until_ns = self.until_ns.max(now_ns).saturating_add(units.saturating_mul(UNIT_NS));
-        true
+        counts(&mut self.until_ns, now_ns, cost, room)
     }
+}
+
+/// Counts `cost`, unless there is no more room.
+fn counts(until_ns: &mut u64, now_ns: u64, cost: u64, room: u64) -> bool {
+    let has_room = until_ns.saturating_sub(now_ns) < room;
+    if has_room {
+        *until_ns = now_ns.max(*until_ns).saturating_add(cost);
+    }
+    has_room
 }
 
 /// What a signature with a key costs, in units of about 20 µs.
@@ -55,12 +71,15 @@ mod tests {
         let mut now_ns = 5_000_000_000;
         let mut count = |now_ns, sort| (0..).take_while(|_| meter.takes(now_ns, 1, sort)).count() as u64;
         assert_eq!(count(now_ns, Sort::Made), SIGNING_BURST / 2);
-        assert_eq!(count(now_ns, Sort::Found), SIGNING_BURST / 2);
+        assert_eq!(count(now_ns, Sort::Denied), SIGNING_BURST / 4);
+        assert_eq!(count(now_ns, Sort::Found), SIGNING_BURST / 4);
+        assert_eq!(count(now_ns, Sort::Apex), SIGNING_BURST / SIGNING_APEX_SHARE);
         let mut total = 0;
         for _ in 0..1000 {
             now_ns += 1_000_000;
-            assert_eq!(count(now_ns, Sort::Made), 0);
+            assert_eq!((count(now_ns, Sort::Made), count(now_ns, Sort::Denied)), (0, 0));
             total += count(now_ns, Sort::Found);
+            assert_eq!(count(now_ns, Sort::Apex), SIGNING_PER_SECOND / 1000 / SIGNING_APEX_SHARE);
         }
         assert_eq!(total, SIGNING_PER_SECOND);
         assert_eq!(count(now_ns + 3600 * 1_000_000_000, Sort::Found), SIGNING_BURST);

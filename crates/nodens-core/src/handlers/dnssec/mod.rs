@@ -62,7 +62,7 @@ impl Dnssec {
         if q.dnssec_ok() {
             let sort = (Type::DNSKEY, Class::IN);
             let rrset = Canonical::new(q.qname.view(), sort, ORIGINAL_TTL, rdatas());
-            signed = signing.sign(&rrset, q.qname.view(), Sort::Found);
+            signed = signing.sign(&rrset, q.qname.view(), Sort::Apex);
         }
         if signing.is_incomplete() {
             parts.cells.add(self.refused, 1);

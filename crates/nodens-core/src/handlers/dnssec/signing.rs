@@ -140,7 +140,7 @@ impl<'a> Signing<'a> {
         };
         let is_alias = qtype == Type::CNAME && !message.answer.is_empty();
         let is_answered = is_alias || message.answer.iter().any(answers);
-        self.section(&mut message.answer, asked);
+        self.section(&mut message.answer, asked.is_wildcard);
         if has_soa && !is_answered {
             return self.deny(message, end.view(), asked);
         }
@@ -150,7 +150,7 @@ impl<'a> Signing<'a> {
             let (servers, mut others) = std::mem::take(&mut message.authority)
                 .into_iter()
                 .partition(|record| record.rtype == Type::NS && !apexes.contains(&record.owner));
-            self.section(&mut others, asked);
+            self.section(&mut others, false);
             message.authority = servers;
             message.authority.append(&mut others);
         }
@@ -165,8 +165,8 @@ impl<'a> Signing<'a> {
     }
 
     /// Signs every RRset of a section that is ours and not signed by us already, as what a nested lookup
-    /// has found is.
-    fn section(&mut self, records: &mut Vec<Record>, asked: Asked<'_>) {
+    /// has found is. Where a wildcard or a DNAME record stands for the qname, names in the answer may be any.
+    fn section(&mut self, records: &mut Vec<Record>, is_made: bool) {
         let mut signatures = Vec::new();
         let mut done: Vec<(&Name, Type)> = Vec::new();
         for record in records.iter() {
@@ -187,8 +187,11 @@ impl<'a> Signing<'a> {
             }
             let is_same = |other: &&Record| other.rtype == *rtype && other.owner == *owner;
             let rrset: Vec<&Record> = records.iter().filter(is_same).collect();
-            let is_made = asked.is_wildcard && owner.view() == asked.qname;
-            let sort = if is_made { Sort::Made } else { Sort::Found };
+            let sort = match *rtype {
+                rtype if is_made && rtype != Type::DNAME => Sort::Made,
+                Type::SOA | Type::NS | Type::CDS | Type::CDNSKEY if owner.view() == signer => Sort::Apex,
+                _ => Sort::Found,
+            };
             self.rrset(&rrset, signer, sort, &mut signatures);
         }
         records.extend(signatures);
@@ -254,8 +257,15 @@ impl<'a> Signing<'a> {
         };
         let Some(nsec) = nsec(&Denied { name, zone, what }, soa.ttl) else { return rcode };
         let (mut signatures, mut proof) = (Vec::new(), Vec::new());
-        self.rrset(&[soa], zone, Sort::Found, &mut signatures);
-        let sort = if what == What::Keys { Sort::Found } else { Sort::Made };
+        let of_soa = if soa.owner.view() == zone { Sort::Apex } else { Sort::Found };
+        self.rrset(&[soa], zone, of_soa, &mut signatures);
+        let sort = match what {
+            What::Name => Sort::Made,
+            What::Type(_) if asked.is_wildcard => Sort::Made,
+            What::Type(_) if name == zone => Sort::Apex,
+            What::Type(_) => Sort::Denied,
+            What::Keys => Sort::Found,
+        };
         if !self.rrset(&[&nsec], zone, sort, &mut proof) {
             return rcode;
         }
