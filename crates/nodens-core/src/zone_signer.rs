@@ -6,7 +6,7 @@ use crate::authority::source::{Files, LoadError, Seen, changed, read, steadily};
 use crate::limits::SIGNED_FILE_RECORDS;
 use head::Head;
 use nodens_wire::{Name, NameRef, Type};
-use nodens_zone::data::Data;
+use nodens_zone::data::{Data, Refused};
 use nodens_zone::dnssec::{Denial, SignZoneError, SigningKey, Validity, sign_zone};
 use nodens_zone::presentation::record_text;
 use nodens_zone::{Advance, Master, RecordRef, Serial};
@@ -98,6 +98,18 @@ impl SignFailure {
     /// Whether nothing went wrong: the caller did not want it any more.
     pub fn is_stop(&self) -> bool {
         matches!(self, Self::Stopped | Self::Sign(SignZoneError::Stopped))
+    }
+
+    /// Whether it is not the zone that is wrong: memory, the disk or random numbers may be there soon.
+    pub fn may_pass(&self) -> bool {
+        let missing = |error: &SignZoneError| {
+            matches!(error, SignZoneError::Refused(Refused::NoRoom) | SignZoneError::Sign)
+        };
+        match self {
+            Self::Write(_) => true,
+            Self::Sign(error) => missing(error),
+            Self::File(_) | Self::Stopped => false,
+        }
     }
 }
 
@@ -223,6 +235,7 @@ impl ZoneSigner {
         let data = match read {
             Ok(read) => read.data,
             Err(LoadError::Stopped) => return Err(SignFailure::Stopped),
+            Err(LoadError::NoRoom) => return Err(SignZoneError::from(Refused::NoRoom).into()),
             Err(error) => return Err(SignFailure::File(error.to_string())),
         };
         let now = now_s as u32;

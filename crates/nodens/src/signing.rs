@@ -1,7 +1,7 @@
 //! `sign`: zones are signed on a thread of their own, where they may take long.
 
 use nodens_core::log::{Level, Sink};
-use nodens_core::zone_signer::ZoneSigner;
+use nodens_core::zone_signer::{SignFailure, ZoneSigner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,6 +13,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// From a failure until the next attempt, unless the zone's files change meanwhile.
 const RETRY_AFTER: Duration = Duration::from_secs(5 * 3600);
+
+/// The same, where it is not the zone that is wrong.
+const RETRY_SOON_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// Signs the zones of one configuration; dropping it ends that, and what is under way.
 #[derive(Default)]
@@ -81,7 +84,14 @@ fn run(zones: &mut [Zone], sink: &Sink, words: &Receiver<()>, stopped: &AtomicBo
 /// A zone, and its last failure.
 struct Zone {
     signer: Arc<ZoneSigner>,
-    failed: Option<Instant>,
+    failed: Option<Failed>,
+}
+
+#[derive(Clone, Copy)]
+struct Failed {
+    at: Instant,
+    /// Until the next attempt.
+    wait: Duration,
 }
 
 impl Zone {
@@ -91,7 +101,8 @@ impl Zone {
 
     /// Signs the zone if it is due.
     fn look(&mut self, sink: &Sink, stopped: &AtomicBool, is_first: bool) {
-        let waits = |at: &Instant| at.elapsed() < RETRY_AFTER && !self.signer.has_changed();
+        let waits =
+            |Failed { at, wait }: &Failed| at.elapsed() < *wait && !self.signer.has_changed();
         if self.failed.as_ref().is_some_and(waits) {
             return;
         }
@@ -111,7 +122,8 @@ impl Zone {
         let (begin, tags) = (Instant::now(), signer.key_tags());
         let result = signer.sign(now_s, &|| !stopped.load(Ordering::Relaxed));
         let elapsed = begin.elapsed().as_secs_f64();
-        self.failed = result.is_err().then_some(begin);
+        self.failed =
+            result.as_ref().err().map(|error| Failed { at: begin, wait: wait_after(error) });
         let line = match result {
             Ok(signed) => {
                 let serial = signed.serial.0;
@@ -133,13 +145,18 @@ impl Zone {
             Err(error) => (
                 Level::Warning,
                 format!(
-                    "Error signing \"{origin}\" with key tags \"{tags}\" in {elapsed:.6} s: {error}: it failed, and is tried again in {} hours or when its files change",
-                    RETRY_AFTER.as_secs() / 3600
+                    "Error signing \"{origin}\" with key tags \"{tags}\" in {elapsed:.6} s: {error}: it failed, and is tried again in {} or when its files change",
+                    if error.may_pass() { "5 minutes" } else { "5 hours" }
                 ),
             ),
         };
         sink.line(line.0, "sign", line.1);
     }
+}
+
+/// How long to wait after a failure.
+fn wait_after(error: &SignFailure) -> Duration {
+    if error.may_pass() { RETRY_SOON_AFTER } else { RETRY_AFTER }
 }
 
 /// Seconds since 1970.

@@ -1,6 +1,6 @@
 use crate::log::{Level, Record as Line};
 use crate::testing::Bench;
-use crate::zone_signer::ZoneSigner;
+use crate::zone_signer::{SignFailure, ZoneSigner};
 use nodens_wire::{Rcode, Type};
 use std::cell::Cell;
 use std::fs;
@@ -326,6 +326,21 @@ fn what_cannot_be_signed_leaves_the_file_that_is_there() {
     assert_eq!(fs::read(signer.signed_file()).unwrap(), before);
     let names = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
     assert!(names.filter(|name| name.to_string_lossy().starts_with("signed-")).count() == 0);
+}
+
+#[test]
+fn what_the_zone_is_not_to_blame_for_may_pass() {
+    use nodens_zone::data::Refused;
+    use nodens_zone::dnssec::SignZoneError;
+    let of = |error: SignZoneError| SignFailure::from(error).may_pass();
+    assert!(of(Refused::NoRoom.into()) && of(SignZoneError::Sign));
+    assert!(!of(Refused::TooLong.into()) && !of(SignZoneError::LongOrigin));
+    let folder = folder();
+    let signer = signer(&folder);
+    fs::create_dir(signer.signed_file()).unwrap();
+    assert!(signer.sign(1_800_000_000, &|| true).unwrap_err().may_pass());
+    fs::write(folder.path().join("db"), "@ A 192.0.2.1").unwrap();
+    assert!(!signer.sign(1_800_000_000, &|| true).unwrap_err().may_pass());
 }
 
 #[test]
