@@ -25,13 +25,20 @@ fn write(folder: &Path, serial: u32) {
 }
 
 fn compile(folder: &Path, shared: &Arc<Shared>) -> Result<Config, String> {
+    compile_text(&corefile(folder), shared)
+}
+
+fn compile_text(text: &str, shared: &Arc<Shared>) -> Result<Config, String> {
+    let tree = parse("Corefile", text, &SystemSources).unwrap();
+    build(&tree, &BuildOptions::default(), shared).map_err(|error| error.to_string())
+}
+
+fn corefile(folder: &Path) -> String {
     let path = folder.display();
     let mut text = format!("example {{\n auto {{\n directory {path}\n reload 10s\n }}\n");
     (0..ZONES)
         .for_each(|number| _ = writeln!(text, " file {path}/zone.{number} file-{number}.example"));
-    text.push_str("}\n");
-    let tree = parse("Corefile", &text, &SystemSources).unwrap();
-    build(&tree, &BuildOptions::default(), shared).map_err(|error| error.to_string())
+    text + "}\n"
 }
 
 /// How many zones a configuration serves, with the least and the largest serial.
@@ -106,11 +113,44 @@ fn a_reload_takes_little_more_memory_and_loses_no_zone_where_there_is_no_room() 
         std::fs::remove_file(folder.path().join(format!("zone.{number}"))).unwrap()
     });
     let text = format!("example {{\n auto {{\n directory {}\n }}\n}}", folder.path().display());
-    let tree = parse("Corefile", &text, &SystemSources).unwrap();
-    let mut config = build(&tree, &BuildOptions::default(), &shared).unwrap();
+    let mut config = compile_text(&text, &shared).unwrap();
     look(&mut config);
     assert_eq!(zones(&config).0, 0);
     room::set_most(u64::MAX);
     look(&mut config);
     assert_eq!(zones(&config), (ZONES, Some(3), Some(3)));
+    drop(config);
+    is_read_once_wherever_it_is(&shared);
+}
+
+/// A file that comes after the start, and one that is moved, are not read again by the next configuration.
+fn is_read_once_wherever_it_is(shared: &Arc<Shared>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let shown = path.display();
+    let file = format!("example {{\n file {shown}/late/db.late.example late.example\n}}");
+    let auto = format!("example {{\n auto {{\n directory {shown}\n }}\n}}");
+    for text in [file, auto] {
+        std::fs::create_dir(path.join("late")).unwrap();
+        let mut first = compile_text(&text, shared).unwrap();
+        assert_eq!(room::held(), 0);
+        let mut zone = "$TTL 60\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\n".to_owned();
+        (0..2000).for_each(|host| _ = writeln!(zone, "host-{host:05} TXT \"some text\""));
+        std::fs::write(path.join("late/db.late.example"), &zone).unwrap();
+        look(&mut first);
+        if text.contains("auto") {
+            std::fs::rename(path.join("late"), path.join("later")).unwrap();
+            look(&mut first);
+        }
+        let all = room::held();
+        assert!(all > 0);
+        room::set_most(all + all / 100);
+        let second = compile_text(&text, shared).unwrap();
+        assert_eq!((zones(&second).0, room::held()), (1, all), "{text}");
+        room::set_most(u64::MAX);
+        drop((first, second));
+        std::fs::remove_dir_all(path.join("later"))
+            .or_else(|_| std::fs::remove_dir_all(path.join("late")))
+            .unwrap();
+    }
 }

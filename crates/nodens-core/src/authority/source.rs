@@ -133,8 +133,9 @@ impl FileZone {
     }
 
     /// Another file has the zone from now on.
-    pub(crate) fn set_path(&self, path: PathBuf) {
+    pub(crate) fn set_path(self: &Arc<Self>, path: PathBuf, files: &KnownFiles) {
         self.path.store(Arc::new(path));
+        files.add(self);
     }
 
     /// Whether its files are not as they were when they were read last.
@@ -161,10 +162,12 @@ impl FileZone {
     ) -> Result<(), LoadError> {
         _ = self.directive.set(directive);
         let earlier = files.find(&self.path(), &self.origin);
+        // Also where it cannot be read now: it may be read later, when the next configuration wants it.
+        files.add(self);
         let is_taken = earlier.as_ref().is_some_and(|earlier| self.take(earlier));
         let read =
             if is_taken { Ok(()) } else { self.read(earlier.as_deref(), None, sink, directive) };
-        let read = match (read, earlier) {
+        match (read, earlier) {
             (Err(LoadError::NoRoom), Some(earlier)) => {
                 self.take_data(&earlier);
                 self.known().served = earlier.known().served.clone();
@@ -178,11 +181,7 @@ impl FileZone {
                 Ok(())
             }
             (read, _) => read,
-        };
-        if read.is_ok() {
-            files.add(self);
         }
-        read
     }
 
     /// Serves what another one has read, if its files are still as they were then.

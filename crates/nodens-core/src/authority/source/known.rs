@@ -14,7 +14,7 @@ type ByFile = HashMap<(PathBuf, Name), Vec<Weak<FileZone>>>;
 pub(crate) struct KnownFiles(Mutex<ByFile>);
 
 impl KnownFiles {
-    /// The zone that was read last of this file and has data.
+    /// Of the zones that have data of this file, the one that was added last.
     pub(super) fn find(&self, path: &Path, origin: &Name) -> Option<Arc<FileZone>> {
         let key = (path.to_owned(), origin.to_folded());
         let known = self.lock();
@@ -22,7 +22,7 @@ impl KnownFiles {
         zones.find(|zone| **zone.path() == *path && zone.served.load().is_some())
     }
 
-    /// Adds one that was read.
+    /// Adds one that is read from its file, now or later.
     pub(super) fn add(&self, zone: &Arc<FileZone>) {
         let mut known = self.lock();
         // Those that no configuration has any more go whenever the room would have to grow.
@@ -31,8 +31,9 @@ impl KnownFiles {
         }
         let key = (PathBuf::clone(&zone.path()), zone.origin.to_folded());
         let zones = known.entry(key).or_default();
-        zones.retain(|zone| zone.strong_count() > 0);
-        zones.push(Arc::downgrade(zone));
+        let own = Arc::downgrade(zone);
+        zones.retain(|zone| zone.strong_count() > 0 && !zone.ptr_eq(&own));
+        zones.push(own);
     }
 
     fn lock(&self) -> MutexGuard<'_, ByFile> {

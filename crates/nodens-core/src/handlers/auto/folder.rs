@@ -93,7 +93,7 @@ impl Folder {
             let zone = match before.get(origin.view()) {
                 Some(zone) => {
                     if *zone.path() != path {
-                        zone.set_path(path);
+                        zone.set_path(path, &self.known);
                     }
                     zone.look(sink, NAME);
                     zone.clone()
@@ -144,7 +144,7 @@ impl Folder {
     ) -> Result<Arc<FileZone>, Arc<FileZone>> {
         if let Some(zone) = &known {
             if *zone.path() != path {
-                zone.set_path(path.clone());
+                zone.set_path(path.clone(), &self.known);
             }
             if !zone.has_changed() {
                 return Err(zone.clone());
