@@ -58,6 +58,7 @@ fn run(index: usize, shared: Arc<Shared>, config: Arc<Config>, start: &Barrier) 
         listener: 0,
         connection: 0,
         stream: 0,
+        old_tls: false,
     };
     let requests: Vec<_> =
         (0..NAMES).map(|n| request(&format!("service{n}.default.svc.cluster.local. A"))).collect();

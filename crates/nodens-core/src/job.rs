@@ -28,6 +28,9 @@ pub struct Client {
     /// Which stream of the connection it asked on, as its owner numbers them; opaque here too, and 0
     /// where a connection is one stream.
     pub stream: u32,
+    /// Whether it asked within a version of TLS in which no zone may be transferred: before 1.3
+    /// (RFC 9103 section 7).
+    pub old_tls: bool,
 }
 
 /// Where an answer goes.
@@ -189,6 +192,7 @@ impl<S: States> Job<S> {
             listener: 0,
             connection: 0,
             stream: 0,
+            old_tls: false,
         };
         Self {
             recipient: Recipient::Nobody(client),

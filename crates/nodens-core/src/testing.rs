@@ -103,6 +103,7 @@ impl Bench {
             listener: 0,
             connection: 0,
             stream: 0,
+            old_tls: false,
         };
         let upstream: Upstream = Box::new(|_, _| Reaction::Silence);
         Ok(Self { worker, shared, now, client, log, asked: 0, tasks, upstream, late: Vec::new() })

@@ -141,6 +141,11 @@ impl Pipe {
         }
     }
 
+    /// Whether that version is older than 1.3.
+    pub(crate) fn is_old_tls(&self) -> bool {
+        self.tls_version().is_some_and(|version| version != ProtocolVersion::TLSv1_3)
+    }
+
     /// Whether a part of the handshake was done.
     pub(crate) fn has_begun(&self) -> bool {
         matches!(&self.carrier, Carrier::Tls(tls) if tls.kept() > 0)

@@ -235,6 +235,7 @@ impl UdpServer {
                 listener: socket.listener,
                 connection: key.bits(),
                 stream: 0,
+                old_tls: false,
             };
             let verdict = match &socket.proxy {
                 None => worker.receive(now, client, datagram.octets, answer),

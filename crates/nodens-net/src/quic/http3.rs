@@ -280,6 +280,7 @@ impl QuicServer {
             listener: site.listener.listener,
             connection: key.bits(),
             stream,
+            old_tls: false,
         };
         connection.has_asked = true;
         connection.refresh(cx.now);

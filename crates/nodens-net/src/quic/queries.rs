@@ -161,6 +161,7 @@ impl QuicServer {
             listener: site.listener.listener,
             connection: key.bits(),
             stream,
+            old_tls: false,
         };
         let mut answer = std::mem::take(&mut self.answer);
         match cx.worker.receive(cx.now, client, message, &mut answer) {

@@ -156,6 +156,7 @@ impl TcpServer {
             listener: listener.unwrap_or_default(),
             connection: key.bits(),
             stream: 0,
+            old_tls: false,
         };
         let has_tlvs = tlvs.is_some();
         if has_tlvs {

@@ -225,6 +225,7 @@ impl TcpServer {
             listener: endpoint.listener,
             connection: key.bits(),
             stream: 0,
+            old_tls: connection.pipe.is_old_tls(),
         };
         if connection.tlvs().is_some() {
             cx.worker.announce(connection.tlvs());

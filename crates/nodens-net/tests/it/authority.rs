@@ -53,10 +53,23 @@ impl Authority {
         (vec![self.certificate.clone()], key)
     }
 
-    pub(crate) fn client(&self, has_certificate: bool) -> Arc<ClientConfig> {
+    /// A client that speaks this version of TLS alone.
+    pub(crate) fn client_of(
+        &self,
+        version: &'static rustls::SupportedProtocolVersion,
+    ) -> Arc<ClientConfig> {
+        let builder = ClientConfig::builder_with_protocol_versions(&[version]);
+        Arc::new(builder.with_root_certificates(self.roots()).with_no_client_auth())
+    }
+
+    fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
-        let builder = ClientConfig::builder().with_root_certificates(roots);
+        roots
+    }
+
+    pub(crate) fn client(&self, has_certificate: bool) -> Arc<ClientConfig> {
+        let builder = ClientConfig::builder().with_root_certificates(self.roots());
         Arc::new(if has_certificate {
             let key = PrivateKeyDer::from_pem_file(self.folder.path().join("key.pem")).unwrap();
             builder.with_client_auth_cert(vec![self.certificate.clone()], key).unwrap()

@@ -4,8 +4,9 @@ use super::authority::Authority;
 use super::client::{ask_udp, assert_answered, framed, question};
 use super::server::{Server, eventually};
 use nodens_net::Options;
-use nodens_wire::Message;
+use nodens_wire::{Message, Rcode};
 use rustls::pki_types::ServerName;
+use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -53,6 +54,26 @@ fn queries_within_tls_are_answered_and_sessions_resumed() {
         client.0.write_all(&many).unwrap();
         for id in 0..200 {
             assert_eq!(client.receive().unwrap().id, id);
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn zones_are_given_within_tls_1_3_alone() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("db");
+    std::fs::write(&db, "@ 60 SOA . . 1 2 3 4 5").unwrap();
+    let (tls, db) = (authority.tls(), db.display());
+    let server = Server::start(&format!(
+        "tls://example.org:0 {{\n bind 127.0.0.1\n {tls}\n transfer {{\n  to *\n }}\n file {db}\n}}"
+    ));
+    for (version, wanted) in [(&TLS13, Rcode::NOERROR), (&TLS12, Rcode::REFUSED)] {
+        let mut client = Client::connect(server.address(), &authority.client_of(version));
+        for (question, wanted) in [("SOA", Rcode::NOERROR), ("AXFR", wanted)] {
+            let answer = client.ask(&format!("example.org {question}")).unwrap();
+            assert_eq!(answer.flags.rcode(), wanted, "{version:?} {question}");
         }
     }
     server.stop();

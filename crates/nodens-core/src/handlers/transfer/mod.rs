@@ -77,7 +77,8 @@ impl Transfer {
         }
         let client = *cx.job.client();
         let says_little = q.qtype == Type::SOA && *catalog.origin() == q.qname;
-        let is_open = says_little || !rule.encrypted || client.transport.is_encrypted();
+        let is_private = client.transport.is_encrypted() && !client.old_tls;
+        let is_open = says_little || !rule.encrypted || is_private;
         // `cache` would give it to others, and old serial numbers to secondaries.
         cx.q().response.live = true;
         if !rule.allows(client.peer.ip()) || !is_open {
@@ -154,6 +155,10 @@ impl Handle for Transfer {
         let Some(rule) = rule else { return Step::Next };
         if rule.encrypted && !client.transport.is_encrypted() {
             "a transfer that is not encrypted".clone_into(&mut cx.job.error);
+            return Step::Fail(Rcode::REFUSED);
+        }
+        if client.old_tls {
+            "a transfer within TLS before 1.3".clone_into(&mut cx.job.error);
             return Step::Fail(Rcode::REFUSED);
         }
         // Nobody else's lookup can take an answer of many messages.

@@ -388,6 +388,21 @@ fn a_rule_may_want_encryption() {
     }
 }
 
+#[test]
+fn no_zone_is_given_within_an_old_version_of_tls() {
+    let zone = Numbers::new("cluster.local.", 3);
+    for corefile in [ANYONE.to_owned(), ANYONE.replace("to *", "to *\n  encrypted")] {
+        let mut bench = bench(&corefile, &[&zone]);
+        bench.client.transport = Transport::Tls;
+        for (old_tls, wanted) in [(false, Rcode::NOERROR), (true, Rcode::REFUSED)] {
+            bench.client.old_tls = old_tls;
+            for request in [request("cluster.local. AXFR"), ixfr("cluster.local.", 6)] {
+                assert_eq!(begin(&mut bench, &request).0.flags.rcode(), wanted, "{corefile}");
+            }
+        }
+    }
+}
+
 /// Takes up which zones there are.
 fn produce(bench: &Bench, unix_s: u64) {
     let services = &bench.worker.config().services.catalogs;
