@@ -9,9 +9,12 @@ use super::store::{Found, Store, is_fresh};
 use crate::clock;
 use crate::fault::errno_text;
 use crate::limits::{STORE_LOCK_INTERVAL, SWEEP_INTERVAL};
+use foldhash::fast::RandomState;
 use nodens_core::log::Level;
 use nodens_wire::Name;
 use nodens_zone::Zone;
+use nodens_zone::catalog::Catalog;
+use nodens_zone::data::Data;
 use nodens_zone::image::file_name;
 use nodens_zone::refresh::{Refresh, Schedule};
 use nodens_zone::secondary::{Configured, SecondaryService, SecondaryZone};
@@ -27,7 +30,7 @@ use std::time::Duration;
 pub(super) struct Area {
     pub(super) service: SecondaryService,
     pub(super) schedule: Schedule,
-    pub(super) zones: HashMap<Name, Kept>,
+    pub(super) zones: HashMap<Name, Kept, RandomState>,
     pub(super) catalogs: Catalogs,
 }
 
@@ -197,19 +200,22 @@ impl Keeper {
     }
 
     fn lock_of(&mut self, folder: &Path) -> Arc<Lock> {
-        let sink = &self.sink;
-        let lock = self.locks.entry(folder.to_owned());
-        lock.or_insert_with(|| Arc::new(Lock::of(folder, sink.clone()))).clone()
+        if let Some(lock) = self.locks.get(folder) {
+            return lock.clone();
+        }
+        let lock = Arc::new(Lock::of(folder, self.sink.clone()));
+        self.locks.insert(folder.to_owned(), lock.clone());
+        lock
     }
 
     /// Whether another zone has the file that `zone` would have in this folder. The configuration has none
     /// of these, but members of two catalogs may be.
     fn is_taken(&self, zone: &SecondaryZone, folder: &Path) -> bool {
-        let path = folder.join(file_name(zone.origin()));
+        let is_there = |store: &Store| store.is_at(&folder.join(file_name(zone.origin())));
         let is_taken =
             self.areas.iter().filter_map(|area| area.zones.get(zone.origin())).any(|kept| {
                 let is_same = std::ptr::eq(&*kept.zone, zone);
-                !is_same && kept.store.as_ref().is_some_and(|store| store.is_at(&path))
+                !is_same && kept.store.as_ref().is_some_and(is_there)
             });
         if is_taken {
             let text = format!("Failed to store zone {}: another one has its file", zone.origin());
@@ -222,7 +228,7 @@ impl Keeper {
     /// Gives how old it is.
     fn restore(
         &self,
-        zone: &SecondaryZone,
+        zone: &Arc<SecondaryZone>,
         (folder, lock): (&Path, Arc<Lock>),
     ) -> (Store, Option<Duration>) {
         let mut store = Store::new(folder, zone).locked_by(lock);
@@ -239,9 +245,11 @@ impl Keeper {
                 None
             }
         };
-        let Some(found) = found.filter(|found| is_fresh(found.data(), found.age)) else {
+        let Some(found) = found else { return (store, None) };
+        if !is_fresh(found.data(), found.age) {
+            self.remember_members(zone, found.data());
             return (store, None);
-        };
+        }
         let age = found.age;
         let serial = found.data().soa().serial().0;
         if let Some(at) = found.damaged_at {
@@ -255,6 +263,26 @@ impl Keeper {
         self.restored.set((zones + 1, records + found.data().records()));
         found.serve(zone);
         (store, Some(age))
+    }
+
+    /// Whether members of this zone are served for any directive.
+    pub(super) fn is_catalog(&self, zone: &Arc<SecondaryZone>) -> bool {
+        self.areas.iter().any(|area| area.follows(zone).is_some())
+    }
+
+    /// A catalog's members outlive it. Its file says which they are.
+    fn remember_members(&self, zone: &Arc<SecondaryZone>, data: &Data) {
+        if !self.is_catalog(zone) || zone.catalog().is_some() {
+            return;
+        }
+        let Ok(catalog) = Catalog::read(data) else { return };
+        let text = format!(
+            "Catalog zone {} is expired: the {} member zones that it had last stay",
+            zone.origin(),
+            catalog.len()
+        );
+        self.sink.line(Level::Warning, ORIGIN, text);
+        zone.set_catalog(catalog);
     }
 
     /// Says what was on disk, in one line: a large catalog has a hundred thousand zones.
@@ -331,8 +359,11 @@ impl Keeper {
         self.sweep_later(zone);
         let text = format!("Zone {} is expired: no primary was reached in time", zone.origin());
         self.sink.line(Level::Error, ORIGIN, text);
+        // After a restart the file of a catalog says which its members are.
+        let is_catalog = self.is_catalog(zone);
         let kept = self.areas.get_mut(area).and_then(|area| area.zones.get_mut(zone.origin()));
-        kept.and_then(|kept| kept.store.as_mut()).into_iter().for_each(Store::remove);
+        let store = kept.and_then(|kept| kept.store.as_mut()).filter(|_| !is_catalog);
+        store.into_iter().for_each(Store::remove);
         self.areas.get(area).into_iter().for_each(|area| area.note_times(zone.origin()));
         self.announce(zone.origin());
     }

@@ -3,6 +3,7 @@
 use super::ORIGIN;
 use super::areas::Area;
 use super::keeper::Keeper;
+use foldhash::fast::RandomState;
 use nodens_core::log::{Level, Sink};
 use nodens_wire::Name;
 use nodens_zone::Zone;
@@ -28,7 +29,7 @@ pub(super) struct Catalogs {
     /// What each says now.
     now: HashMap<Name, Catalog>,
     /// Which catalog has each member that is served, and its label there.
-    owners: HashMap<Arc<Name>, (Name, Arc<[u8]>)>,
+    owners: HashMap<Arc<Name>, (Name, Arc<[u8]>), RandomState>,
     /// The members of each that are not served.
     refused: HashMap<Name, Refused>,
 }
@@ -74,7 +75,7 @@ impl Keeper {
         zone: &Arc<SecondaryZone>,
         data: &Data,
     ) -> Option<Result<Names, CatalogError>> {
-        if !self.areas.iter().any(|area| area.follows(zone).is_some()) {
+        if !self.is_catalog(zone) {
             return None;
         }
         let mut catalog = zone.catalog().unwrap_or_default();
@@ -209,7 +210,7 @@ impl Keeper {
 
 impl Area {
     /// How the directive has this zone, if it is a catalog there.
-    fn follows(&self, zone: &Arc<SecondaryZone>) -> Option<&Configured> {
+    pub(super) fn follows(&self, zone: &Arc<SecondaryZone>) -> Option<&Configured> {
         let mut configured = self.service.configured.iter();
         configured.find(|own| own.catalog.is_some() && Arc::ptr_eq(&own.zone, zone))
     }

@@ -27,8 +27,39 @@ pub(super) struct Lock {
 enum State {
     /// It is ours for as long as the file is open, or there is none: some file systems have no locks.
     Held { _file: Option<File> },
-    /// Another process has it: since when that is known, when it was last tried, whether that was said.
-    Foreign(Instant, Instant, bool),
+    /// Another process has it, as far as is known.
+    Foreign(Foreign),
+}
+
+/// What is known of a lock that is not ours.
+#[derive(Debug)]
+struct Foreign {
+    since: Instant,
+    /// When it was last tried.
+    tried: Instant,
+    /// Since when the file system gives no locks, if it has given none at every attempt since.
+    lockless: Option<Instant>,
+    /// Whether it was said that nothing is stored.
+    is_said: bool,
+}
+
+impl Foreign {
+    fn new(now: Instant, error: Option<&io::Error>) -> Self {
+        let mut foreign = Self { since: now, tried: now, lockless: None, is_said: false };
+        foreign.missed(now, error);
+        foreign
+    }
+
+    /// It was not to be had, as another process has it or for this error. Gives whether the file system has no locks:
+    /// an NFS server without a lock manager says for good what one that is restarted says for a while.
+    fn missed(&mut self, now: Instant, error: Option<&io::Error>) -> bool {
+        self.tried = now;
+        let is_lockless = error.is_some_and(|error| error.raw_os_error() == Some(libc::ENOLCK));
+        self.lockless = is_lockless.then(|| self.lockless.unwrap_or(now));
+        let lasts = |since: Instant| now.duration_since(since) > STORE_LOCK_PATIENCE;
+        error.is_some_and(|error| error.kind() == io::ErrorKind::Unsupported)
+            || self.lockless.is_some_and(lasts)
+    }
 }
 
 impl Lock {
@@ -36,14 +67,10 @@ impl Lock {
     pub(super) fn of(folder: &Path, sink: Sink) -> Self {
         let state = match acquire(folder) {
             Ok(Some(file)) => State::Held { _file: Some(file) },
-            Ok(None) => {
-                let now = Instant::now();
-                State::Foreign(now, now, false)
-            }
+            Ok(None) => State::Foreign(Foreign::new(Instant::now(), None)),
             // It may be somebody's, which is seen later.
             Err(error) if is_passing(&error) => {
-                let now = Instant::now();
-                State::Foreign(now, now, false)
+                State::Foreign(Foreign::new(Instant::now(), Some(&error)))
             }
             // What is wrong with the folder is said of the zones that cannot be written.
             Err(_) => State::Held { _file: None },
@@ -54,33 +81,37 @@ impl Lock {
     /// Whether the folder is ours now. Tries again from time to time if it is not.
     pub(super) fn is_held(&self) -> bool {
         let mut state = self.lock();
-        let State::Foreign(since, tried, said) = &mut *state else { return true };
-        if tried.elapsed() < STORE_LOCK_INTERVAL {
+        let State::Foreign(foreign) = &mut *state else { return true };
+        if foreign.tried.elapsed() < STORE_LOCK_INTERVAL {
             return false;
         }
-        match acquire(&self.folder) {
+        let error = match acquire(&self.folder) {
             Ok(Some(file)) => {
                 self.say(Level::Info, "the other process has left it, zones are stored");
                 *state = State::Held { _file: Some(file) };
-                true
+                return true;
             }
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                *state = State::Held { _file: None };
-                true
-            }
-            // The other process may still write to it, whatever keeps this one from asking.
-            missed => {
-                *tried = Instant::now();
-                if since.elapsed() > STORE_LOCK_PATIENCE && !std::mem::replace(said, true) {
-                    let reason = match missed {
-                        Err(error) => errno_text(&error),
-                        Ok(_) => "another process has the lock".to_owned(),
-                    };
-                    self.say(Level::Warning, &format!("failed to store zones: {reason}"));
-                }
-                false
-            }
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        if foreign.missed(Instant::now(), error.as_ref()) {
+            self.say(
+                Level::Warning,
+                "failed to lock it, as the file system has no locks: zones are stored without",
+            );
+            *state = State::Held { _file: None };
+            return true;
         }
+        // The other process may still write to it, whatever keeps this one from asking.
+        if foreign.since.elapsed() > STORE_LOCK_PATIENCE
+            && !std::mem::replace(&mut foreign.is_said, true)
+        {
+            let reason = error
+                .as_ref()
+                .map_or_else(|| "another process has the lock".to_owned(), errno_text);
+            self.say(Level::Warning, &format!("failed to store zones: {reason}"));
+        }
+        false
     }
 
     fn say(&self, level: Level, text: &str) {
@@ -108,5 +139,36 @@ fn acquire(folder: &Path) -> io::Result<Option<File>> {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_file_system_that_never_has_locks_has_none() {
+        let error = |code| Some(io::Error::from_raw_os_error(code));
+        let (none, other, unsupported) =
+            (error(libc::ENOLCK), error(libc::EIO), error(libc::EOPNOTSUPP));
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut foreign = Foreign::new(start, none.as_ref());
+        for (seconds, missed, is_lockless) in [
+            (60, &none, false),
+            (120, &none, false),
+            (121, &none, true),
+            // Another process has it, or it is not known who has.
+            (150, &None, false),
+            (151, &none, false),
+            (260, &other, false),
+            (280, &none, false),
+            (400, &none, false),
+            (401, &none, true),
+            (402, &unsupported, true),
+        ] {
+            assert_eq!(foreign.missed(at(seconds), missed.as_ref()), is_lockless, "{seconds}");
+        }
     }
 }

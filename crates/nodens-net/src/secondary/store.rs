@@ -117,7 +117,7 @@ impl Store {
     /// # Errors
     /// What the system says, [`io::ErrorKind::InvalidData`] if the file is damaged.
     pub(super) fn load(&mut self, zone: &SecondaryZone) -> io::Result<Option<Found>> {
-        let mut file = match File::open(&self.path) {
+        let file = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
@@ -125,8 +125,10 @@ impl Store {
         let metadata = file.metadata()?;
         let reached = metadata.modified()?;
         self.unsure = (!is_held).then(|| (metadata.ino(), metadata.len()));
+        // Many small files are read with one call each. What another process appends meanwhile is found later.
         let mut octets = Vec::new();
-        file.read_to_end(&mut octets)?;
+        octets.try_reserve_exact(usize::try_from(metadata.len()).unwrap_or(usize::MAX))?;
+        file.take(metadata.len()).read_to_end(&mut octets)?;
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let Image { data, steps, version_len, len, check } =
             Image::read(zone.origin(), &octets).map_err(invalid)?;

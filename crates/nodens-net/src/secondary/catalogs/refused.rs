@@ -2,6 +2,7 @@
 
 use super::super::ORIGIN;
 use crate::limits::CLASHES_NAMED;
+use foldhash::fast::RandomState;
 use nodens_core::log::{Level, Sink};
 use nodens_wire::Name;
 use nodens_zone::secondary::RefusedMembers;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 /// Members of a catalog that are not served, by reason.
 #[derive(Default)]
 pub(super) struct Refused {
-    outside: HashSet<Arc<Name>>,
-    clashing: HashSet<Arc<Name>>,
+    outside: HashSet<Arc<Name>, RandomState>,
+    clashing: HashSet<Arc<Name>, RandomState>,
 }
 
 /// Those that were served, or were none, before.

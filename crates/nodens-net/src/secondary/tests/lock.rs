@@ -145,6 +145,45 @@ fn a_version_that_is_no_catalog_does_not_replace_what_the_predecessor_has_stored
 }
 
 #[test]
+fn the_members_of_a_catalog_that_has_expired_are_known_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = || {
+        let zone = Arc::new(SecondaryZone::new(zone(), vec!["127.0.0.1:1".parse().unwrap()]));
+        let (catalog, store) = (Some(Vec::new()), Some(folder.path().to_owned()));
+        Configured { zone, catalog, key: None, store, groups: Vec::new() }
+    };
+    let own = stored();
+    let data = data_of(&catalog(9, b"\x012"));
+    Store::new(folder.path(), &own.zone).save(&data, &[]).unwrap();
+    let mut keeper = keeper_with(vec![own.clone()]);
+    let members = |zone: &SecondaryZone| (zone.soa().is_some(), zone.members().len());
+    assert_eq!(members(&own.zone), (true, 1));
+    keeper.expire(0, &own.zone);
+    assert_eq!(members(&own.zone), (false, 1));
+    drop(keeper);
+    let path = folder.path().join(nodens_zone::image::file_name(own.zone.origin()));
+    let file = File::options().append(true).open(&path).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let again = stored();
+    let mut keeper = keeper_with(vec![again.clone()]);
+    assert_eq!(members(&again.zone), (false, 1));
+    // What a primary has then counts.
+    keeper.apply_catalog(&again.zone, Some(&data_of(&whole(10, &[]))));
+    assert_eq!(members(&again.zone), (false, 1), "no catalog");
+    let mut edit = data.edit();
+    edit.remove_name(name("1.zones.example.org.").view());
+    keeper.apply_catalog(&again.zone, Some(&edit.finish().unwrap()));
+    assert_eq!(members(&again.zone), (false, 0));
+    drop(keeper);
+    // A zone that is no catalog is gone.
+    let own = Configured { catalog: None, ..stored() };
+    let mut keeper = keeper_with(vec![own.clone()]);
+    assert!(path.exists());
+    keeper.expire(0, &own.zone);
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_folder_that_cannot_be_asked_for_is_still_another_process_s() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lock");
