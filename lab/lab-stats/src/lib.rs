@@ -11,6 +11,7 @@
 //! - [`compare()`]: all of it for one metric, with equivalence margins and a verdict;
 //! - [`holm`]: many metrics; [`power`]: what can be found with how many pairs;
 //! - [`unpaired`]: archives that were not measured in pairs; [`linear`]: CPU = a + b × rate;
+//! - [`blocked`]: several groups in blocks; [`order`]: a sample by quantiles;
 //! - [`screening`]: which of many factors matter, by permutation within blocks;
 //! - [`groups`]: the tests of several groups that papers use, with what they assume;
 //! - [`threshold`]: the level from which on something is no longer achieved, by trials that say yes or no.
@@ -20,12 +21,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocked;
 pub mod bootstrap;
 mod compare;
 pub mod groups;
 pub mod holm;
 pub mod linear;
 mod normal;
+pub mod order;
 pub mod paired;
 pub mod power;
 pub mod proportion;
