@@ -4,13 +4,15 @@
 //! All histograms are kept whole, so every report and every export is made from the file alone and
 //! made again is the same, octet for octet. Times are whole nanoseconds.
 //!
-//! [`comparison`] is the file of a comparison of two servers, [`search`] that of a search for a rate.
+//! [`comparison`] is the file of a comparison of two servers, [`search`] that of a search for a rate,
+//! [`analysis`] that of results read again.
 //! [`collect`] finds out where the load runs.
 //!
 //! What is deliberately absent: statistics, pictures, and any change to what was measured.
 
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod collect;
 pub mod comparison;
 mod connections;
