@@ -82,6 +82,8 @@ enum Command {
     Node(node::Args),
     /// Try the manifest of Kubernetes' node cache with the image of Nodens, on a real node.
     NodeRole(node::RoleArgs),
+    /// Exchange versions on a real node with nodens-lab swap, and kill it at any moment.
+    Swap(node::SwapArgs),
     /// Try the node role in network namespaces: kills, hand-overs and faults.
     NodeSim(sim::Args),
     /// Measure tail latency of pods and load of the central servers with the node role, beside CoreDNS.
@@ -121,9 +123,11 @@ fn outside(command: &Command) -> Result<ExitCode> {
         Command::Idle => loop {
             std::thread::park();
         },
-        Command::Node(_) | Command::NodeRole(_) | Command::Soak(_) | Command::Limits(_) => {
-            sandbox::supervise(Needs::Groups)
-        }
+        Command::Node(_)
+        | Command::NodeRole(_)
+        | Command::Swap(_)
+        | Command::Soak(_)
+        | Command::Limits(_) => sandbox::supervise(Needs::Groups),
         _ => sandbox::supervise(Needs::Namespaces),
     }
 }
@@ -142,6 +146,7 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Charts(args) => charts::run(args, sandbox).await,
         Command::Node(args) => node::run(args, sandbox).await,
         Command::NodeRole(args) => node::run_role(args, sandbox).await,
+        Command::Swap(args) => node::run_swap(args, sandbox).await,
         Command::NodeSim(args) => sim::run(args, sandbox),
         Command::NodeTable(args) => sim::table::run(args, sandbox).await,
         Command::NodeApi(args) => node_api::run(args, sandbox).await,

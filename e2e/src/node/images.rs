@@ -55,6 +55,16 @@ pub(super) fn provide(node: &Node, folder: &Path, program: &Path) -> Result<()> 
     Ok(())
 }
 
+/// Gives the node an image of one program that is called `path` in it.
+pub(super) fn add(node: &Node, folder: &Path, tag: &str, program: &Path, path: &str) -> Result<()> {
+    let archive = folder.join("more.tar");
+    let file = format!("{}:{path}", program.display());
+    let arguments = ["--tag", tag, "--file", &file].map(str::to_owned);
+    write(&archive, &arguments).with_context(|| format!("image {tag}"))?;
+    node.import(&archive)?;
+    Ok(std::fs::remove_file(&archive)?)
+}
+
 fn write(archive: &Path, arguments: &[String]) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

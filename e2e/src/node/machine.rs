@@ -94,11 +94,18 @@ impl Node {
         kubelet.arg("--config").arg(self.folder.join("kubelet.yaml"));
         kubelet.arg("--root-dir").arg(self.folder.join("kubelet"));
         kubelet.args(["--hostname-override=node", &format!("--node-ip={NODE_V4}")]);
+        // Counters of containers are read as often as short loads need.
+        kubelet.arg("--housekeeping-interval=1s");
         self.run("kube-scheduler", scheduler)?;
         self.run("kube-proxy", proxy)?;
         self.run("kubelet", kubelet)?;
         let ready = ["wait", "--for=condition=Ready", "node/node", "--timeout=2s"];
         self.wait("kubelet", |node| node.kubectl(&ready).is_ok()).await
+    }
+
+    /// The kubeconfig of its administrator.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// Makes the images of an archive known to kubelet.

@@ -6,6 +6,7 @@ mod images;
 mod load;
 mod machine;
 mod role;
+mod swap;
 pub(crate) mod tools;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args as Arguments;
 
 use self::machine::Node;
+pub(crate) use self::swap::SwapArgs;
 use crate::control_plane::{ControlPlane, Options};
 use crate::limit::Limit;
 use crate::sandbox::{NODE_V4, Sandbox};
@@ -92,6 +94,17 @@ pub(crate) async fn run_role(args: &RoleArgs, sandbox: &Sandbox) -> Result<ExitC
         eprintln!("{}", node.last_words());
     }
     println!("{:.0} s in all", start.elapsed().as_secs_f64());
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// As [`run`], with `nodens-lab swap`.
+pub(crate) async fn run_swap(args: &SwapArgs, sandbox: &Sandbox) -> Result<ExitCode> {
+    println!("run {}", sandbox.name());
+    let (_plane, node) = bring_up(sandbox, args.program.as_deref(), "nftables").await?;
+    let failed = tokio::task::block_in_place(|| swap::run(&node, sandbox, args))?;
+    if failed > 0 {
+        eprintln!("{}", node.last_words());
+    }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

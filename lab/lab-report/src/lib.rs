@@ -34,6 +34,7 @@ mod scenario;
 mod search;
 mod source;
 mod svg;
+mod swap;
 mod table;
 pub mod text;
 

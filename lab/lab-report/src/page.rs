@@ -7,7 +7,7 @@ use crate::run::{self, Range, Run};
 use crate::scenario;
 use crate::{
     Document, Source, bench, compare, connect, costs, groups, health, overtime, provenance, search,
-    text,
+    swap, text,
 };
 use lab_result::ResultFile;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -125,6 +125,11 @@ fn of_comparisons(sources: &[Source]) -> Vec<Section> {
             all.push(
                 Section::new(format!("both{at}"), "Both servers’ latency", both).with_lead(lead),
             );
+        }
+        if let Some(exchanged) = &file.swap {
+            let title = "The exchange in the cluster";
+            let content = swap::exchange(file, exchanged, at);
+            all.push(Section::new(format!("swap{at}"), title, content));
         }
         if !file.costs.is_empty() {
             all.push(Section::new(format!("cost{at}"), "CPU and memory", costs::costs(file, at)));

@@ -6,9 +6,11 @@
 
 mod csv;
 mod shift;
+mod swap;
 
 pub use csv::csv;
 pub use shift::Shift;
+pub use swap::{Rollout, Swap, Usage};
 
 use crate::histogram::Buckets;
 use crate::store::write_whole;
@@ -68,6 +70,9 @@ pub struct ComparisonFile {
     pub omitted: Vec<Omitted>,
     /// Every block, in the order of time, those that were measured again included.
     pub blocks: Vec<Block>,
+    /// The exchange in a cluster that it was measured by; absent for `nodens-lab ab`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<Swap>,
 }
 
 /// One of the two servers.
@@ -411,6 +416,7 @@ mod tests {
             costs: vec![Cost::default()],
             omitted: vec![Omitted::default()],
             blocks: vec![Block { response, cpu_ns: Some(7), ..Block::default() }],
+            swap: Some(Swap { usage: vec![Usage::default()], ..Swap::default() }),
         }
     }
 

@@ -37,6 +37,7 @@ pub fn convert(config: &Config, outcome: &Outcome, about: About) -> ResultFile {
         verdict: Verdict {
             valid: outcome.verdict.is_valid(),
             invalid_because: outcome.verdict.invalid.clone(),
+            only_late: outcome.verdict.only_late,
             notes: outcome.verdict.notes.clone(),
         },
         counts: counts(&tally.counts),

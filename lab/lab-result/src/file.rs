@@ -120,6 +120,10 @@ pub struct Verdict {
     pub valid: bool,
     /// Why it does not.
     pub invalid_because: Vec<String>,
+    /// Whether all of that is that queries left late: latencies are biased then, and not what an answer
+    /// costs the server.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_late: bool,
     /// What a reader should know and what does not spoil the run.
     pub notes: Vec<String>,
 }

@@ -51,7 +51,12 @@ pub(crate) fn example() -> ResultFile {
             interrupted: false,
             clock: None,
         },
-        verdict: Verdict { valid: true, invalid_because: vec![], notes: vec!["an example".into()] },
+        verdict: Verdict {
+            valid: true,
+            invalid_because: vec![],
+            only_late: false,
+            notes: vec!["an example".into()],
+        },
         counts,
         rcodes: all.rcodes.clone(),
         response: all.response.clone(),

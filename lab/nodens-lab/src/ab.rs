@@ -5,11 +5,11 @@
 //! down before the first block. See `docs/comparing.md`.
 
 mod args;
-mod findings;
+pub(crate) mod findings;
 mod kube;
-mod measure;
-mod output;
-mod plan;
+pub(crate) mod measure;
+pub(crate) mod output;
+pub(crate) mod plan;
 mod selftest;
 mod side;
 
@@ -205,7 +205,7 @@ fn announce(folder: &Path, plan: &ComparisonPlan, retries: usize) -> Result<Stri
     Ok(hash)
 }
 
-fn hex(octets: &[u8]) -> String {
+pub(crate) fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
@@ -244,7 +244,7 @@ fn measure(bench: &mut Bench<'_>, plan: &ComparisonPlan, specs: &[Spec; 2]) -> R
 }
 
 /// From blocks to the file.
-fn conclude(
+pub(crate) fn conclude(
     plan: ComparisonPlan,
     plan_hash: String,
     measured: Measured,
@@ -286,6 +286,7 @@ fn conclude(
         costs,
         omitted: found.omitted,
         blocks: noise.into_iter().chain(comparison).collect(),
+        swap: None,
         plan,
     }
 }

@@ -27,6 +27,7 @@ mod report;
 mod scenarios;
 mod search;
 mod server;
+mod swap;
 mod tapped;
 mod term;
 
@@ -70,6 +71,8 @@ enum Command {
     Echo(Box<echo::Args>),
     /// Compare two servers in randomized pairs of blocks: faster, slower, equivalent or inconclusive.
     Ab(Box<ab::Args>),
+    /// Exchange images of a Deployment or DaemonSet in a live cluster, compare them, put everything back.
+    Swap(Box<swap::Args>),
     /// Describe how results of different days differ, without a verdict (see `ab`).
     Compare(compare::Args),
     /// Show what a Nodens cache on a node does to the queries of its pods.
@@ -116,6 +119,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Dnsperf(args) => dnsperf::run(&args, stop),
         Command::Echo(args) => echo::run(&args, stop),
         Command::Ab(args) => ab::run(&args, stop),
+        Command::Swap(args) => swap::run(&args, stop),
         Command::Compare(args) => compare::run(&args),
         Command::Demo(args) => demo::run(&args, stop),
         Command::Search(args) => search::run(&args, stop),
@@ -148,6 +152,7 @@ mod tests {
             &["load", "-s", server][..],
             &["echo"],
             &["ab", "--a", server, "--b", server],
+            &["swap", "kube-system/deployment/coredns", "--candidate", "x"],
             &["demo"],
             &["hold", "-s", server],
             &["bench"],

@@ -211,7 +211,7 @@ fn rules(retries: usize) -> Vec<String> {
 }
 
 /// The metrics with the margins of `given`, as `p99=5%`.
-fn metrics(given: &[String]) -> Result<Vec<MetricPlan>> {
+pub(crate) fn metrics(given: &[String]) -> Result<Vec<MetricPlan>> {
     let mut metrics: Vec<_> = METRICS
         .iter()
         .map(|(metric, margin)| MetricPlan { metric: (*metric).to_owned(), margin: *margin })
@@ -244,7 +244,7 @@ fn metrics(given: &[String]) -> Result<Vec<MetricPlan>> {
 }
 
 /// The one that decides: `METRIC[@LOAD[@SET]]`, else the middle load of the first set.
-fn primary(text: &str, metrics: &[MetricPlan], loads: &[Load]) -> Result<Cell> {
+pub(crate) fn primary(text: &str, metrics: &[MetricPlan], loads: &[Load]) -> Result<Cell> {
     let mut parts = text.split('@');
     let metric = parts.next().unwrap_or_default();
     if !metrics.iter().any(|plan| plan.metric == metric) {

@@ -61,6 +61,7 @@ fn file(findings: Vec<Finding>) -> ComparisonFile {
         interrupted: false,
         invalid_because: Vec::new(),
         notes: vec!["a note".into()],
+        swap: None,
         a: party("1.11.3"),
         b: party("1.13.1"),
         verdict: findings.first().map_or(Verdict::Inconclusive, |finding| finding.verdict),

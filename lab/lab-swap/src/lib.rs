@@ -1,0 +1,32 @@
+//! Versions of a workload of a live Kubernetes cluster, exchanged and put back.
+//!
+//! - [`Api`]: what is asked of an API server, and [`Cluster`], a real one;
+//! - [`Change`]: one field of one object, with what it was and what it becomes. Images, marks, replicas
+//!   and switches of operators are all changes, so one function restores them;
+//! - [`Record`]: all changes of a run, kept in a Lease of the cluster before the first of them is made;
+//! - [`restore`]: puts everything back from that record, as often as it is called;
+//! - [`owner`]: who would undo a change of the workload, and the change that pauses them;
+//! - [`Workload`]: a Deployment or DaemonSet, its container, its pods, and whether a rollout is over;
+//! - [`counters`]: the kernel's accounts of containers, as kubelets publish them with the time of each reading;
+//! - [`job`]: the load as a Job.
+//!
+//! What is deliberately absent: DNS, loads, statistics, printing.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod change;
+pub mod counters;
+#[cfg(test)]
+mod fake_tests;
+pub mod job;
+pub mod owner;
+mod record;
+mod restore;
+mod workload;
+
+pub use api::{Api, Cluster, Error};
+pub use change::{Change, Decision};
+pub use record::{Claim, LEASE_SECONDS, Record, lease_path};
+pub use restore::{Outcome, Restored, restore};
+pub use workload::{Kind, MARK, Pod, Workload};

@@ -1,0 +1,190 @@
+//! What a run changes, kept in the cluster before it is changed.
+//!
+//! The record is an annotation of a Lease beside the workload. The Lease is there exactly as long as
+//! something may have to be put back; its holder renews it, so that others see whether the run lives.
+//! What a run creates is owned by the Lease and goes with it.
+
+use crate::api::{Api, Error};
+use crate::change::{Change, test};
+use crate::workload::Workload;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// How long a Lease counts without being renewed.
+pub const LEASE_SECONDS: u32 = 30;
+/// The annotation with the record.
+const ANNOTATION: &str = "nodens-lab/swap";
+/// Octets of a record at most: the API server takes 256 KiB of annotations.
+const RECORD_LEN_MAX: usize = 200 << 10;
+/// The layout of the record.
+const VERSION: u32 = 1;
+
+/// All changes of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of this layout.
+    pub version: u32,
+    /// Names the run.
+    pub run: String,
+    /// Whose images are exchanged.
+    pub workload: Workload,
+    /// The changes, in the order in which they are made.
+    pub changes: Vec<Change>,
+}
+
+impl Record {
+    /// The record of the run called `run`.
+    pub fn new(run: &str, workload: &Workload, changes: Vec<Change>) -> Self {
+        Self { version: VERSION, run: run.to_owned(), workload: workload.clone(), changes }
+    }
+}
+
+/// A Lease with a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Path of its URL.
+    pub path: String,
+    /// Its UID, by which it owns other objects.
+    pub uid: String,
+    /// Who holds it.
+    pub holder: String,
+    /// Seconds since it was renewed, by this machine's clock.
+    pub age: i64,
+    /// The record.
+    pub record: Record,
+}
+
+/// Where the Lease of a workload is.
+pub fn lease_path(workload: &Workload) -> String {
+    format!("{}/{}", leases(workload), name(workload))
+}
+
+fn leases(workload: &Workload) -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", workload.namespace)
+}
+
+fn name(workload: &Workload) -> String {
+    format!("nodens-lab-swap-{}-{}", workload.kind.lower(), workload.name)
+}
+
+fn now() -> String {
+    format!("{:.6}", Timestamp::now())
+}
+
+impl Claim {
+    /// Writes the record for `holder`. A conflict if there is a record already.
+    ///
+    /// # Errors
+    ///
+    /// What the server said, or that the record is too large.
+    pub fn make(api: &dyn Api, holder: &str, record: &Record) -> Result<Self, Error> {
+        let what = || format!("the record of {}", record.workload);
+        let text = serde_json::to_string(record).map_err(|error| Error::new(what(), error))?;
+        if text.len() > RECORD_LEN_MAX {
+            let message = format!("{} octets, expected at most {RECORD_LEN_MAX}", text.len());
+            return Err(Error::new(what(), message));
+        }
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name(&record.workload), "annotations": {ANNOTATION: text}},
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": LEASE_SECONDS,
+                "acquireTime": now(),
+                "renewTime": now(),
+            },
+        });
+        let made = api.create(&leases(&record.workload), &lease)?;
+        Self::read(&lease_path(&record.workload), &made)
+    }
+
+    /// The record of a workload, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What the server said, or what is wrong with the record.
+    pub fn find(api: &dyn Api, workload: &Workload) -> Result<Option<Self>, Error> {
+        let path = lease_path(workload);
+        api.get(&path)?.map(|lease| Self::read(&path, &lease)).transpose()
+    }
+
+    /// The records of all workloads of the cluster.
+    ///
+    /// # Errors
+    ///
+    /// What the server said, or what is wrong with a record.
+    pub fn find_all(api: &dyn Api) -> Result<Vec<Self>, Error> {
+        let list = api.get("/apis/coordination.k8s.io/v1/leases")?.unwrap_or_default();
+        let items = list.pointer("/items").and_then(Value::as_array).cloned().unwrap_or_default();
+        let ours = items.iter().filter(|lease| annotation(lease).is_some());
+        ours.map(|lease| {
+            let (namespace, name) =
+                (text(lease, "/metadata/namespace"), text(lease, "/metadata/name"));
+            let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
+            Self::read(&path, lease)
+        })
+        .collect()
+    }
+
+    fn read(path: &str, lease: &Value) -> Result<Self, Error> {
+        let wrong = |message: String| Error::new(path, message);
+        let record = annotation(lease)
+            .ok_or_else(|| wrong(format!("a Lease without the annotation {ANNOTATION}")))?;
+        let record: Record = serde_json::from_str(record)
+            .map_err(|error| wrong(format!("its annotation {ANNOTATION} is no record: {error}")))?;
+        if record.version != VERSION {
+            let found = record.version;
+            return Err(wrong(format!(
+                "a record of layout {found}, expected {VERSION}: use the nodens-lab that wrote it"
+            )));
+        }
+        let renewed: Option<Timestamp> = text(lease, "/spec/renewTime").parse().ok();
+        Ok(Self {
+            path: path.to_owned(),
+            uid: text(lease, "/metadata/uid").to_owned(),
+            holder: text(lease, "/spec/holderIdentity").to_owned(),
+            age: renewed.map_or(i64::MAX, |at| Timestamp::now().as_second() - at.as_second()),
+            record,
+        })
+    }
+
+    /// Whether its run may still live.
+    pub fn is_alive(&self) -> bool {
+        self.age <= i64::from(LEASE_SECONDS)
+    }
+
+    /// Says that the holder lives. A conflict, or an absent Lease, says that another program has restored
+    /// the workload.
+    ///
+    /// # Errors
+    ///
+    /// What the server said.
+    pub fn renew(&self, api: &dyn Api) -> Result<(), Error> {
+        let patch = json!([
+            test("/metadata/uid", &json!(self.uid)),
+            test("/spec/holderIdentity", &json!(self.holder)),
+            {"op": "replace", "path": "/spec/renewTime", "value": now()},
+        ]);
+        api.patch(&self.path, &patch).map(|_| ())
+    }
+
+    /// What objects that go with the Lease have in `metadata.ownerReferences`.
+    pub fn owner(&self) -> Value {
+        json!([{
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "name": name(&self.record.workload),
+            "uid": self.uid,
+        }])
+    }
+}
+
+fn annotation(lease: &Value) -> Option<&str> {
+    lease.pointer("/metadata/annotations")?.get(ANNOTATION)?.as_str()
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

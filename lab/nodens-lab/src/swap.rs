@@ -1,0 +1,271 @@
+//! `nodens-lab swap`: two images of one workload of a live cluster, exchanged in rounds and compared.
+//!
+//! What is changed is recorded in the cluster before it is changed, and put back whatever happens. The
+//! statistics, the result file and the page are those of `ab`. See `docs/swapping.md`.
+
+mod args;
+mod guard;
+mod load;
+mod output;
+mod queries;
+mod restored;
+mod rounds;
+mod setup;
+
+pub(crate) use args::Args;
+
+use crate::ab::measure::unix;
+use crate::ab::{self, Measured, output as tables};
+use crate::term::{self, Live};
+use anyhow::{Context, Result, bail};
+use guard::Guard;
+use lab_result::collect::Collector;
+use lab_result::comparison::{Block, ComparisonFile, ComparisonPlan, Party, Swap};
+use lab_swap::Claim;
+use load::Loader;
+use rounds::{Exchange, Kept, Phase, Rounds};
+use serde_json::Value;
+use setup::Setup;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often the Lease is renewed.
+const RENEW: Duration = Duration::from_secs(10);
+/// How long renewing may fail before the run ends: less than others wait.
+const RENEW_MAX: Duration = Duration::from_secs(20);
+
+pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
+    if let Some(run) = &args.guard {
+        return guard::run(args, run);
+    }
+    if args.restore {
+        return restored::run(args);
+    }
+    args.check()?;
+    let setup = setup::find(args)?;
+    let plan = setup::plan(args, &setup)?;
+    term::out(&setup::announced(args, &setup, &plan));
+    if args.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = match &args.out {
+        Some(folder) => {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create {}", folder.display()))?;
+            folder.clone()
+        }
+        None => crate::fresh::folder(Path::new(""), "nodens-lab-swap")
+            .context("cannot create nodens-lab-swap in this directory")?,
+    };
+    let plan_hash = setup::write_plan(&folder, &plan)?;
+    let measured = exchanged(args, &setup, &plan, &folder, stop)?;
+    let file = conclude(args, &setup, plan, plan_hash, measured, stop);
+    term::out(&output::text(&file));
+    output::write(args, &folder, &file)?;
+    Ok(match () {
+        () if args.ci => ExitCode::from(tables::ci_code(&file)),
+        () if file.interrupted => ExitCode::from(crate::EXIT_INTERRUPTED),
+        () if !file.invalid_because.is_empty() => ExitCode::from(crate::EXIT_INVALID),
+        () => ExitCode::SUCCESS,
+    })
+}
+
+/// What came of the exchange.
+struct Exchanged {
+    noise: Vec<Block>,
+    comparison: Vec<Block>,
+    kept: Kept,
+    restored: Vec<String>,
+    started: SystemTime,
+}
+
+/// Records, changes, measures, and puts back.
+fn exchanged(
+    args: &Args,
+    setup: &Setup,
+    plan: &ComparisonPlan,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<Exchanged> {
+    let started = SystemTime::now();
+    // It is there before there is anything to put back.
+    let guard = Guard::start(args, &setup.workload, &setup.record.run)?;
+    let claim = match Claim::make(&setup.cluster, &setup.holder, &setup.record) {
+        Ok(claim) => claim,
+        Err(error) => {
+            guard.end()?;
+            return Err(error).context("another run has the workload");
+        }
+    };
+    let (lost, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let mut kept = Kept::default();
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| renew(setup, &claim, &lost, &over));
+        let result = measure(args, (setup, &claim), (plan, folder), (stop, &lost), &mut kept);
+        over.store(true, Ordering::Relaxed);
+        result
+    });
+    let restored = if lost.load(Ordering::Relaxed) {
+        Ok(Vec::new())
+    } else {
+        term::note("restoring");
+        restored::put_back(&setup.cluster, &claim)
+    };
+    // Should that have failed, the guard goes on with it.
+    guard.end()?;
+    let restored = restored::told(&restored.context("restoring failed")?);
+    restored.iter().for_each(|line| term::note(&format!("  {line}")));
+    let [noise, comparison] = result?;
+    Ok(Exchanged { noise, comparison, kept, restored, started })
+}
+
+/// Renews the Lease until the run is over; says so if that is not possible.
+fn renew(setup: &Setup, claim: &Claim, lost: &AtomicBool, over: &AtomicBool) {
+    let (mut next, mut last) = (Instant::now() + RENEW, Instant::now());
+    while !over.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(100));
+        if Instant::now() < next {
+            continue;
+        }
+        next = Instant::now() + RENEW / 4;
+        match claim.renew(&setup.cluster) {
+            Ok(()) => (next, last) = (Instant::now() + RENEW, Instant::now()),
+            Err(error) if error.is_conflict() || error.is_absent() => {
+                return lost.store(true, Ordering::Relaxed);
+            }
+            Err(_) if last.elapsed() < RENEW_MAX => {}
+            Err(_) => return lost.store(true, Ordering::Relaxed),
+        }
+    }
+}
+
+/// Pauses owners, then measures the baseline with itself, then both images.
+fn measure(
+    args: &Args,
+    (setup, claim): (&Setup, &Claim),
+    (plan, folder): (&ComparisonPlan, &Path),
+    (stop, lost): (&AtomicBool, &AtomicBool),
+    kept: &mut Kept,
+) -> Result<[Vec<Block>; 2]> {
+    let mut loader = loader(args, setup, claim, folder);
+    loader.provide(&setup.sets)?;
+    setup.pause()?;
+    let stopped = || {
+        if lost.load(Ordering::Relaxed) {
+            bail!("the Lease {} is lost: another program restores the workload", claim.path);
+        }
+        Ok(stop.load(Ordering::Relaxed))
+    };
+    let [image, mark] = setup.own_changes()?;
+    let exchange = Exchange {
+        cluster: &setup.cluster,
+        workload: &setup.workload,
+        container: &setup.container,
+        image,
+        mark,
+        settle: Duration::from_nanos(args.settle),
+        rollout_max: Duration::from_nanos(args.rollout_max),
+    };
+    let seed = plan.seed;
+    let noise = lab_random::at(seed, 41);
+    let phases = [
+        Phase {
+            name: "noise",
+            images: [0, 0],
+            rounds: args.noise_rounds,
+            seed: noise,
+            salt: 0x5eed,
+        },
+        Phase { name: "comparison", images: [0, 1], rounds: args.rounds, seed, salt: 0 },
+    ];
+    let live = Live::new();
+    let (mut done, mut turn) = ((0, args.noise_rounds + args.rounds), 0);
+    let mut all = [Vec::new(), Vec::new()];
+    for (phase, blocks) in phases.iter().zip(&mut all) {
+        let mut rounds = Rounds {
+            exchange: &exchange,
+            loader: &mut loader,
+            plan,
+            images: &setup.images,
+            phase,
+            retries: args.retries,
+            kept: &mut *kept,
+            live: &live,
+            done: &mut done,
+            stop: &stopped,
+            pods: Vec::new(),
+            turn,
+        };
+        *blocks = rounds::run(&mut rounds)?;
+        turn = rounds.turn;
+    }
+    live.clear();
+    Ok(all)
+}
+
+fn loader<'a>(args: &'a Args, setup: &'a Setup, claim: &'a Claim, folder: &Path) -> Loader<'a> {
+    let apart_from = setup.object.pointer("/spec/selector").cloned().unwrap_or(Value::Null);
+    Loader {
+        cluster: &setup.cluster,
+        claim,
+        from: args.load_from,
+        image: args.lab_image.as_deref().unwrap_or_default(),
+        program: &args.lab_program,
+        folder: PathBuf::from(folder),
+        apart_from,
+        server: setup.server,
+        length: Duration::from_nanos(args.length),
+        timeout: Duration::from_nanos(args.timeout),
+        clients: args.clients,
+        started: 0,
+    }
+}
+
+/// From blocks to the file.
+fn conclude(
+    args: &Args,
+    setup: &Setup,
+    plan: ComparisonPlan,
+    plan_hash: String,
+    exchanged: Exchanged,
+    stop: &AtomicBool,
+) -> ComparisonFile {
+    let Exchanged { noise, comparison, kept, restored, started } = exchanged;
+    let Kept { usage, rollouts, digests, notes } = kept;
+    let digests = digests.map(|all| all.into_iter().collect());
+    let counters = format!("kubelets' readings of the container {}", setup.container);
+    let party = |image: &String, name: &String| Party {
+        name: name.clone(),
+        server: format!("{} with {image}", setup.workload),
+        version: None,
+        counters: Some(counters.clone()),
+    };
+    let [a, b] = &setup.images;
+    let [name_a, name_b] = &setup::names(&setup.images);
+    let measured = Measured {
+        noise,
+        comparison,
+        provenance: Collector::start(setup.server, false, None).finish(),
+        parties: [party(a, name_a), party(b, name_b)],
+        started,
+    };
+    let mut file = ab::conclude(plan, plan_hash, measured, stop);
+    file.finished_unix_ns = unix(SystemTime::now());
+    file.notes.extend(notes);
+    file.swap = Some(Swap {
+        cluster: setup.cluster.url.clone(),
+        workload: setup.workload.to_string(),
+        container: setup.container.clone(),
+        images: setup.images.clone(),
+        digests,
+        server: setup.server.to_string(),
+        load_from: args.load_from.name().to_owned(),
+        owners: setup.told.clone(),
+        restored,
+        rollouts,
+        usage,
+    });
+    file
+}

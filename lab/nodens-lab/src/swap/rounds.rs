@@ -1,0 +1,336 @@
+//! The rounds: two arms on the engine of `lab-experiment`. An arm is an image that is rolled out, a
+//! measurement all loads on its pods.
+
+use super::load::{Loaded, Loader};
+use crate::term::Live;
+use anyhow::{Context, Result, bail};
+use lab_experiment::disturbance::{Again, Fault, Signs, Together};
+use lab_experiment::{Arm, Design, Measured, Place, Subject, Unit};
+use lab_result::comparison::{Block, ComparisonPlan, Load, Rollout, Usage};
+use lab_swap::{Api, Change, Cluster, Pod, Workload};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How often a rollout is looked at.
+const LOOK: Duration = Duration::from_millis(300);
+/// How often a change that meets another is tried.
+const TRIES: usize = 8;
+
+/// What is exchanged.
+pub(super) struct Exchange<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) workload: &'a Workload,
+    pub(super) container: &'a str,
+    /// The change of the image and that of the mark.
+    pub(super) image: &'a Change,
+    pub(super) mark: &'a Change,
+    pub(super) settle: Duration,
+    pub(super) rollout_max: Duration,
+}
+
+/// The marks of an image: two, so that the same image twice in a row has pods of its own each time, and
+/// no more, because each is a ReplicaSet.
+pub(super) fn marks() -> Vec<String> {
+    ["a1", "a2", "b1", "b2"].map(str::to_owned).to_vec()
+}
+
+/// The marks that belong to the image of index `image`.
+fn mark(image: usize, turn: usize) -> &'static str {
+    match (image, turn % 2) {
+        (0, 0) => "a1",
+        (0, _) => "a2",
+        (_, 0) => "b1",
+        _ => "b2",
+    }
+}
+
+/// All rounds of a phase.
+pub(super) struct Phase {
+    /// `noise` or `comparison`.
+    pub(super) name: &'static str,
+    /// Which of the images each arm is.
+    pub(super) images: [usize; 2],
+    pub(super) rounds: usize,
+    pub(super) seed: u64,
+    pub(super) salt: u64,
+}
+
+/// What was measured so far.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) usage: Vec<Usage>,
+    pub(super) rollouts: Vec<Rollout>,
+    pub(super) digests: [BTreeSet<String>; 2],
+    pub(super) notes: BTreeSet<String>,
+}
+
+/// The rounds, for the engine.
+pub(super) struct Rounds<'r, 'a> {
+    pub(super) exchange: &'r Exchange<'a>,
+    pub(super) loader: &'r mut Loader<'a>,
+    pub(super) plan: &'r ComparisonPlan,
+    pub(super) images: &'r [String; 2],
+    pub(super) phase: &'r Phase,
+    pub(super) retries: usize,
+    pub(super) kept: &'r mut Kept,
+    pub(super) live: &'r Live,
+    pub(super) done: &'r mut (usize, usize),
+    /// Whether to stop; an error if the run is no longer ours.
+    pub(super) stop: &'r dyn Fn() -> Result<bool>,
+    /// Of the arm that is measured.
+    pub(super) pods: Vec<Pod>,
+    /// Rollouts so far, for the marks.
+    pub(super) turn: usize,
+}
+
+/// All rounds of a phase; ends early, with whole rounds only, when it is stopped.
+pub(super) fn run(rounds: &mut Rounds<'_, '_>) -> Result<Vec<Block>> {
+    if rounds.phase.rounds == 0 {
+        return Ok(Vec::new());
+    }
+    let design = Design {
+        group_blocks: rounds.phase.rounds,
+        ..Design::of_arms(&crate::ab::plan::ARMS, rounds.phase.rounds, rounds.phase.seed)
+    };
+    let plan = design.plan()?;
+    // A load is measured again with the same pods, not a round with new ones: see `Rounds::measure`.
+    let again = Again { retries: 0, together: Together::Single };
+    let stop = rounds.stop;
+    let results = lab_experiment::run(&design, &plan, again, rounds, &|| stop().unwrap_or(true))?;
+    Ok(results.records.into_iter().flat_map(|record| record.value).collect())
+}
+
+impl Subject for Rounds<'_, '_> {
+    /// Blocks of one arm of one round: one for each load, and those that were disturbed.
+    type Value = Vec<Block>;
+    type Error = anyhow::Error;
+
+    fn start(&mut self, _: &Arm, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn set(&mut self, _: &Arm, index: usize) -> Result<()> {
+        let image = *self.phase.images.get(index).context("there is no such arm")?;
+        let name = self.images.get(image).context("there is no such image")?;
+        let begun = Instant::now();
+        self.turn += 1;
+        let mark = mark(image, self.turn);
+        self.pods = match roll_out(self.exchange, name, mark, self.stop)? {
+            Some(pods) => pods,
+            // The measurement sees the same and ends.
+            None => return Ok(()),
+        };
+        if let Some(digests) = self.kept.digests.get_mut(image) {
+            let of = self.pods.iter().map(|pod| pod.image_id.clone());
+            digests.extend(of.filter(|id| !id.is_empty()));
+        }
+        self.kept.rollouts.push(Rollout {
+            phase: self.phase.name.to_owned(),
+            pair: 0,
+            side: String::new(),
+            pods: self.pods.len(),
+            elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        });
+        let settled = Instant::now() + self.exchange.settle;
+        while Instant::now() < settled && !(self.stop)()? {
+            std::thread::sleep(LOOK.min(self.exchange.settle));
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Vec<Block>>>> {
+        if (self.stop)()? {
+            return Ok(None);
+        }
+        if let Some(rollout) = self.kept.rollouts.last_mut() {
+            (rollout.pair, rollout.side) = (place.unit.block.index, place.arm.name.clone());
+        }
+        let mut blocks = Vec::new();
+        for load in &self.plan.loads {
+            for attempt in 0..=self.retries {
+                let Some(block) = self.block(load, place, attempt)? else { return Ok(None) };
+                let good = block.faults.is_empty() || block.only_late;
+                blocks.push(block);
+                if good || attempt == self.retries {
+                    break;
+                }
+            }
+            // Of the attempts the last one counts: it is good, or no better one was made.
+            if let Some(last) = blocks.last_mut() {
+                last.used = true;
+            }
+        }
+        Ok(Some(Measured { value: blocks, faults: Vec::new() }))
+    }
+
+    /// The next arm takes the place of this one; [`super::run`] puts the workload back after the last.
+    fn restore(&mut self, _: &Arm, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn passed(&mut self, _: &Unit<'_>) {
+        self.done.0 += 1;
+        let (done, all) = *self.done;
+        let text = format!("{}: round {done} of {all}", self.phase.name);
+        self.live.show(done as f64, all as f64, &text);
+    }
+}
+
+impl Rounds<'_, '_> {
+    /// One load on the pods of an arm; `None` if it was stopped.
+    fn block(&mut self, load: &Load, place: &Place<'_>, attempt: usize) -> Result<Option<Block>> {
+        let pair = place.unit.block.index;
+        let seed = lab_random::at(self.plan.seed ^ self.phase.salt, pair as u64);
+        let stop = || (self.stop)().unwrap_or(true);
+        let Some(loaded) = self.loader.run(load, seed, &self.pods, &stop)? else {
+            (self.stop)()?;
+            return Ok(None);
+        };
+        let restarts = check(self.exchange, &self.pods)?;
+        let mut usage = usage(&loaded, &self.pods);
+        (usage.phase, usage.pair, usage.side) =
+            (self.phase.name.to_owned(), pair, place.arm.name.clone());
+        (usage.set, usage.load) = (load.set.clone(), load.name.clone());
+        (usage.attempt, usage.restarts) = (attempt, restarts);
+        self.notes(&loaded, &usage);
+        let Loaded { result, .. } = loaded;
+        let mut signs = Signs { invalid: result.verdict.invalid_because, ..Signs::default() };
+        if restarts > 0 {
+            signs.invalid.push(format!("{restarts} containers were started again during the load"));
+        }
+        let counts = &result.counts;
+        let elapsed = result.run.active_ns;
+        let block = Block {
+            phase: self.phase.name.to_owned(),
+            pair,
+            first: place.turn == 0,
+            side: place.arm.name.clone(),
+            set: load.set.clone(),
+            load: load.name.clone(),
+            rate: load.rate,
+            attempt,
+            faults: signs.faults().iter().map(Fault::to_string).collect(),
+            only_late: result.verdict.only_late && restarts == 0,
+            used: false,
+            started_unix_ns: result.run.started_unix_ns,
+            elapsed_ns: elapsed,
+            sent: counts.sent,
+            answered: counts.answered,
+            lost: counts.timed_out + counts.refused + counts.connection_failed,
+            plan: result.plan.hash.clone(),
+            response: result.response,
+            cpu_ns: usage.millicores.map(|milli| (milli * 1e-3 * elapsed as f64) as u64),
+            memory: usage.rss.filter(|octets| *octets > 0),
+            answers_so_far: 0,
+            incarnation: self.turn,
+        };
+        self.kept.usage.push(usage);
+        Ok(Some(block))
+    }
+
+    fn notes(&mut self, loaded: &Loaded, usage: &Usage) {
+        for silent in &loaded.silent {
+            self.kept.notes.insert(format!("the kubelet of {silent}"));
+        }
+        if usage.millicores.is_none() && loaded.silent.is_empty() {
+            let text = "a load had fewer than two readings of a kubelet within it: a longer --length has more";
+            self.kept.notes.insert(text.to_owned());
+        }
+    }
+}
+
+/// What the containers used within the load.
+fn usage(loaded: &Loaded, pods: &[Pod]) -> Usage {
+    let run = &loaded.result.run;
+    let from = (run.started_unix_ns / 1_000_000) as i64;
+    let to = ((run.started_unix_ns + run.active_ns) / 1_000_000) as i64;
+    let containers: Vec<&str> = pods.iter().map(|pod| pod.container.as_str()).collect();
+    let Some(used) = loaded.readings.used(&containers, from, to) else {
+        return Usage::default();
+    };
+    Usage {
+        millicores: Some(used.cpu * 1e3),
+        throttled_ms: Some(used.throttled * 1e3),
+        throttled_periods: Some(used.throttled_periods),
+        rss: Some(used.rss),
+        working_set: Some(used.working_set),
+        readings: used.readings,
+        seconds: used.seconds,
+        ..Usage::default()
+    }
+}
+
+/// Rolls an image out and waits until it is all there is; `None` if it was stopped.
+fn roll_out(
+    exchange: &Exchange<'_>,
+    image: &str,
+    mark: &str,
+    stop: &dyn Fn() -> Result<bool>,
+) -> Result<Option<Vec<Pod>>> {
+    let Exchange { cluster, workload, container, .. } = exchange;
+    set(exchange, image, mark)?;
+    let until = Instant::now() + exchange.rollout_max;
+    loop {
+        if stop()? {
+            return Ok(None);
+        }
+        let object = workload.get(*cluster)?;
+        undone(exchange, &object, image)?;
+        let pods = workload.pods(*cluster, &object, container, (image, mark))?;
+        let Some(missing) = workload.missing(&object, &pods) else { return Ok(Some(pods)) };
+        if Instant::now() > until {
+            let limit = exchange.rollout_max.as_secs();
+            bail!("{image} was not rolled out within {limit} s: {missing}");
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Gives the workload an image and a mark.
+fn set(exchange: &Exchange<'_>, image: &str, mark: &str) -> Result<()> {
+    let path = exchange.workload.path();
+    let mut tries = 0;
+    loop {
+        let object = exchange.workload.get(exchange.cluster)?;
+        let mut patch = exchange.image.set(&object, &json!(image));
+        patch.extend(exchange.mark.set(&object, &json!(mark)));
+        tries += 1;
+        match exchange.cluster.patch(&path, &Value::Array(patch)) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_conflict() && tries < TRIES => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// An error if another program has changed the image.
+fn undone(exchange: &Exchange<'_>, object: &Value, image: &str) -> Result<()> {
+    let now = object.pointer(&exchange.image.pointer).and_then(Value::as_str).unwrap_or_default();
+    if now == image {
+        return Ok(());
+    }
+    let writer = Workload::image_writer(object).unwrap_or("an unknown program");
+    bail!(
+        "{writer} has changed the image of {} to {now}: stop it with --scale-down NAMESPACE/DEPLOYMENT",
+        exchange.workload
+    )
+}
+
+/// How many containers were started again since the rollout. Other pods than those are an error.
+fn check(exchange: &Exchange<'_>, pods: &[Pod]) -> Result<u64> {
+    let Exchange { cluster, workload, container, .. } = exchange;
+    let object = workload.get(*cluster)?;
+    let of = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (image, mark) = (of(&exchange.image.pointer), of(&exchange.mark.pointer));
+    let now = workload.pods(*cluster, &object, container, (image, mark))?;
+    let mut restarts = 0;
+    for pod in pods {
+        let found = now.iter().find(|one| one.name == pod.name);
+        restarts += found.map_or(1, |one| {
+            let more = one.restarts.saturating_sub(pod.restarts);
+            more.max(u64::from(one.container != pod.container))
+        });
+    }
+    Ok(restarts)
+}
