@@ -7,7 +7,8 @@ fn job(ip: &str) -> Box<Job> {
     let mut job = Box::new(Job::new());
     let peer = SocketAddr::new(ip.parse().unwrap(), 40_000);
     let (local, transport) = (SocketAddr::from(([192, 0, 2, 1], 53)), Transport::Udp);
-    let client = Client { peer, local, transport, listener: 0, connection: 0, stream: 0, old_tls: false };
+    let client =
+        Client { peer, local, transport, listener: 0, connection: 0, stream: 0, old_tls: false };
     job.recipient = Recipient::Client(client);
     job
 }
