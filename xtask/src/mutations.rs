@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: cargo xtask mutations [--write | I1 I2 …]
-  (nothing)   break what each of the 24 invariants rests on and see that its test fails
+  (nothing)   break what each of the invariants rests on and see that its test fails
   I1 I2 …     only for these
   --write     make docs/truth.md from the list";
 
