@@ -8,6 +8,7 @@ mod limits;
 mod load;
 mod pace;
 mod questions;
+mod replay;
 mod schema;
 mod search;
 mod signed;
