@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod analysis;
 mod bench;
 mod boxes;
 mod compare;

@@ -6,8 +6,8 @@ use crate::plot::{Key, plain};
 use crate::run::{self, Range, Run};
 use crate::scenario;
 use crate::{
-    Document, Source, bench, compare, connect, costs, groups, health, overtime, provenance, search,
-    swap, text,
+    Document, Source, analysis, bench, compare, connect, costs, groups, health, overtime,
+    provenance, search, swap, text,
 };
 use lab_result::ResultFile;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -35,6 +35,7 @@ pub fn page(sources: &[Source], title: Option<&str>) -> String {
     let title = title.map_or_else(|| heading(sources, &runs), str::to_owned);
     let mut all = of_comparisons(sources);
     all.extend(of_searches(sources));
+    all.extend(of_analyses(sources));
     all.extend(of_benches(sources));
     all.extend(of_scenarios(sources));
     all.extend(of_runs(&runs));
@@ -101,6 +102,7 @@ fn verdicts(sources: &[Source]) -> Markup {
             @match &source.document {
                 Document::Comparison(file) => { (compare::verdict(file)) }
                 Document::Search(file) => { (search::verdict(file)) }
+                Document::Analysis(file) => { (analysis::verdict(file)) }
                 Document::Load(_) | Document::Bench(_) | Document::Scenario(_) => {}
             }
         } }
@@ -146,6 +148,37 @@ fn of_searches(sources: &[Source]) -> Vec<Section> {
             let title = "The highest rate that meets the objective";
             all.push(Section::new(format!("search{at}"), title, search::probes(file, at)));
         }
+    }
+    all
+}
+
+fn of_analyses(sources: &[Source]) -> Vec<Section> {
+    let mut all = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        let Document::Analysis(file) = &source.document else { continue };
+        let mut add = |id: &str, title: &str, lead: Markup, content: Markup| {
+            if !content.0.is_empty() {
+                all.push(Section::new(format!("{id}{at}"), title, content).with_lead(lead));
+            }
+        };
+        let lead = plain(
+            "The interval holds the true difference in 95 of 100 such analyses if the level is 0.05 and the \
+             values are independent. Each verdict is corrected for the number of all of them.",
+        );
+        add("findings", "Groups compared", lead, analysis::findings(file, at));
+        let lead = plain(
+            "A box holds the middle half of a group’s values, its line is the median, and each dot is a value. \
+             The axis does not begin at zero.",
+        );
+        add("values", "Every value", lead, analysis::values(file, at));
+        add("latency", "Latency", percentile_lead(), analysis::curves(file, at));
+        let lead = plain(
+            "With a fixed number of queries in flight, latency is that number divided by the rate, less what \
+             lost queries took of it. Where this is all, the two columns are one number.",
+        );
+        add("loops", "Closed loops", lead, analysis::loops(file, at));
+        add("papers", "As papers test it", analysis::families_lead(), analysis::families(file, at));
+        add("sources", "Files and what was taken for true", html! {}, analysis::sources(file, at));
     }
     all
 }
@@ -199,6 +232,7 @@ fn heading(sources: &[Source], runs: &[Run<'_>]) -> String {
         ([only], _) => match &only.document {
             Document::Comparison(file) => format!("{} beside {}", file.b.name, file.a.name),
             Document::Search(file) => file.server.clone(),
+            Document::Analysis(file) => analysis::heading(file),
             _ => "Servers side by side".to_owned(),
         },
         _ => format!("{} results", sources.len()),

@@ -2,6 +2,7 @@
 
 use crate::bench::BenchFile;
 use crate::scenario::ScenarioFile;
+use lab_result::analysis::{self, AnalysisFile};
 use lab_result::comparison::{self, ComparisonFile};
 use lab_result::search::{self, SearchFile};
 use lab_result::{ReadError, ResultFile};
@@ -25,6 +26,8 @@ pub enum Document {
     Comparison(Box<ComparisonFile>),
     /// A search for the highest rate.
     Search(Box<SearchFile>),
+    /// An analysis of results.
+    Analysis(Box<AnalysisFile>),
     /// Several servers beside each other.
     Bench(BenchFile),
     /// A scenario of several servers.
@@ -60,6 +63,7 @@ pub fn read(path: &Path) -> Result<Source, SourceError> {
             Document::Comparison(Box::new(comparison::from_json(path, &octets)?))
         }
         Some(search::KIND) => Document::Search(Box::new(search::from_json(path, &octets)?)),
+        Some(analysis::KIND) => Document::Analysis(Box::new(analysis::from_json(path, &octets)?)),
         Some(crate::bench::KIND) => Document::Bench(bench(path, &octets)?),
         Some(crate::scenario::KIND) => Document::Scenario(bench(path, &octets)?),
         _ => Document::Load(Box::new(lab_result::from_json(path, &octets)?)),

@@ -587,3 +587,67 @@ fn a_search_says_what_was_not_met_and_what_does_not_count_and_marks_bounds() {
     let holes = |page: &str| select(&Html::parse_document(page), "path.hole[d*=M]").len();
     assert_eq!((holes(&some), holes(&page_of(&|_| {}))), (1, 0));
 }
+
+#[test]
+fn an_analysis_has_its_findings_values_and_what_weakens_them_as_text() {
+    let hostile = "<script>alert(1)</script>";
+    let contrast = |shown: &str, interval: Value| {
+        json!({
+            "group": "new", "with": hostile, "test": "Mann–Whitney test", "values": [6, 6],
+            "estimate": 0.05, "interval": interval, "p": 0.004, "p_exact": true, "p_adjusted": 0.008,
+            "shown": shown, "because": "",
+        })
+    };
+    let sample = |group: &str| {
+        json!({
+            "group": group, "values": [281.0, 284.0, 286.0], "bounds": 0, "mean": 283.7, "deviation": 2.0,
+            "five": [281.0, 282.5, 284.0, 285.0, 286.0], "median_interval": [281.0, 286.0], "changes": 3,
+        })
+    };
+    let response = serde_json::from_str::<Value>(RESULT).unwrap()["response"].clone();
+    let group = |name: &str| json!({ "name": name, "trials": [], "response": response });
+    let metric = |name: &str, scale: &str| {
+        json!({
+            "name": name, "unit": "m", "better": "lower", "scale": scale, "margin": 0.02,
+            "samples": [sample(hostile), sample("new")], "notes": ["its buckets are wide"],
+            "contrasts": [contrast("lower", json!([0.01, 0.09])), contrast("unjudged", Value::Null)],
+            "families": [{ "test": "Kruskal–Wallis", "statistic": 7.1, "p": 0.02, "pairs": [],
+                "assumes": [{ "what": "independent values", "refuted": true, "by": "neighbours" }] },
+                { "test": "Tukey", "assumes": [], "pairs": [
+                    { "group": "new", "with": hostile, "difference": 3.0, "p": 0.1, "interval": [1.0, 5.0] }] }],
+        })
+    };
+    let file = json!({
+        "kind": "analysis", "schema": lab_result::analysis::SCHEMA,
+        "generator": { "name": "nodens-lab", "version": "0" },
+        "settings": { "alpha": 0.05, "unit": "part", "paired": false, "once": true, "seed": 1 },
+        "sources": [{ "path": hostile, "format": "table", "sha256": "00", "trials": 6 }],
+        "assumptions": [hostile], "warnings": ["one run each"],
+        "groups": [group(hostile), group("new")],
+        "metrics": [metric("cpu", "ratio"), metric("loss", "difference")],
+        "loops": [{ "group": "new", "place": "t:4", "window": 100.0, "rate": 26706.0, "loss": 0.0,
+            "timeout_ns": 5e9, "predicted_ns": 3.74e6, "mean_ns": 3e6, "precision_ns": 1e6, "explained": true }],
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json");
+    std::fs::write(&path, file.to_string()).unwrap();
+    let source = lab_report::read(&path).unwrap();
+    let page = page(&[source], None);
+    let html = check(&page);
+    let titles: Vec<String> = select(&html, "h2").iter().map(|h2| h2.text().collect()).collect();
+    assert_eq!(
+        titles,
+        [
+            "Groups compared",
+            "Every value",
+            "Latency",
+            "Closed loops",
+            "As papers test it",
+            "Files and what was taken for true",
+        ]
+    );
+    let said: String = html.root_element().text().collect();
+    for text in ["one run each", "not judged", "REFUTED", "3.74 ms", "281 m", hostile] {
+        assert!(said.contains(text), "{text}");
+    }
+}
