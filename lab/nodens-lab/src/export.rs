@@ -124,6 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Document::Bench(_) | Document::Scenario(_) => {
             bail!("{}: a benchmark cannot be exported", args.file.display())
         }
+        Document::Analysis(_) => bail!("{}: an analysis cannot be exported", args.file.display()),
     };
     match &args.out {
         Some(path) => lab_result::write_text(path, &text)?,

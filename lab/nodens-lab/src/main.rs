@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod ab;
+mod analyse;
 mod authority;
 mod bench;
 mod bench_lab;
@@ -75,6 +76,8 @@ enum Command {
     Swap(Box<swap::Args>),
     /// Describe how results of different days differ, without a verdict (see `ab`).
     Compare(compare::Args),
+    /// Analyse result files of other load generators and of this one as they are, and name what they assume.
+    Analyse(Box<analyse::Args>),
     /// Show what a Nodens cache on a node does to the queries of its pods.
     Demo(demo::Args),
     /// Work out what search lists cost: from names and a resolv.conf, or from a capture or dnstap.
@@ -121,6 +124,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Ab(args) => ab::run(&args, stop),
         Command::Swap(args) => swap::run(&args, stop),
         Command::Compare(args) => compare::run(&args),
+        Command::Analyse(args) => analyse::run(&args),
         Command::Demo(args) => demo::run(&args, stop),
         Command::Search(args) => search::run(&args, stop),
         Command::Hold(args) => hold::run(&args, stop),
@@ -152,6 +156,7 @@ mod tests {
             &["load", "-s", server][..],
             &["echo"],
             &["ab", "--a", server, "--b", server],
+            &["analyse", "a.txt"],
             &["swap", "kube-system/deployment/coredns", "--candidate", "x"],
             &["demo"],
             &["hold", "-s", server],
