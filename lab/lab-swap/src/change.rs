@@ -16,9 +16,9 @@ pub struct Change {
     pub before: Value,
     /// What it may be while the run lasts.
     pub during: Vec<Value>,
-    /// Whether the object that the field is in was absent, too, and goes with it.
+    /// How many of the objects around the field were absent, too, and go with it.
     #[serde(default)]
-    pub with_parent: bool,
+    pub absent_around: usize,
     /// A field that must have this value, or the pointer leads elsewhere: the name of a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<(String, Value)>,
@@ -38,14 +38,19 @@ pub enum Decision {
 impl Change {
     /// A change of a field of `object`, which is at `path`.
     pub fn of(what: &str, path: &str, object: &Value, pointer: &str, during: Vec<Value>) -> Self {
-        let (parent, _) = split(pointer);
+        let mut absent_around = 0;
+        let mut parent = split(pointer).0;
+        while !parent.is_empty() && object.pointer(parent).is_none() {
+            absent_around += 1;
+            parent = split(parent).0;
+        }
         Self {
             what: what.to_owned(),
             path: path.to_owned(),
             pointer: pointer.to_owned(),
             before: object.pointer(pointer).cloned().unwrap_or(Value::Null),
             during,
-            with_parent: object.pointer(parent).is_none(),
+            absent_around,
             guard: None,
         }
     }
@@ -85,10 +90,17 @@ impl Change {
         }
     }
 
+    /// Removes the field, and what was made around it as far as nothing else is in there.
     fn remove(&self, object: &Value) -> Value {
-        let (parent, _) = split(&self.pointer);
-        let alone = object.pointer(parent).and_then(Value::as_object).is_some_and(|o| o.len() == 1);
-        let path = if self.with_parent && alone { parent } else { &self.pointer };
+        let mut path = self.pointer.as_str();
+        for _ in 0..self.absent_around {
+            let (parent, _) = split(path);
+            let map = object.pointer(parent).and_then(Value::as_object);
+            if map.is_none_or(|map| map.len() != 1) {
+                break;
+            }
+            path = parent;
+        }
         json!({"op": "remove", "path": path})
     }
 
@@ -148,20 +160,20 @@ mod tests {
         let bare = json!({"spec": {"template": {}}});
         let pointer = "/spec/template/metadata/annotations/lab~1mark";
         let change = Change::of("mark", "/d", &bare, pointer, vec!["a1".into()]);
-        assert!(change.with_parent);
+        assert_eq!(change.absent_around, 2);
         let value = json!({"annotations": {"lab/mark": "a1"}});
         let add = json!({"op": "add", "path": "/spec/template/metadata", "value": value});
         assert_eq!(change.set(&bare, &"a1".into()), [add]);
         let marked =
             json!({"spec": {"template": {"metadata": {"annotations": {"lab/mark": "a1"}}}}});
         let remove = |path: &str| Decision::Patch(vec![json!({"op": "remove", "path": path})]);
-        assert_eq!(change.back(&marked), remove("/spec/template/metadata/annotations"));
+        assert_eq!(change.back(&marked), remove("/spec/template/metadata"));
         let mut more = marked.clone();
         more["spec"]["template"]["metadata"]["annotations"]["other"] = "x".into();
         assert_eq!(change.back(&more), remove(pointer));
         let beside =
             Change::of("mark", "/d", &more, &pointer.replace("mark", "2"), vec!["1".into()]);
-        assert!(!beside.with_parent);
+        assert_eq!(beside.absent_around, 0);
     }
 
     #[test]

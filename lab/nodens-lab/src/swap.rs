@@ -254,6 +254,16 @@ fn conclude(
     let mut file = ab::conclude(plan, plan_hash, measured, stop);
     file.finished_unix_ns = unix(SystemTime::now());
     file.notes.extend(notes);
+    // Loads are measured again one by one here, and not in pairs.
+    file.notes.retain(|note| !note.contains(" measured again"));
+    let again = file.blocks.iter().filter(|block| !block.used).count();
+    if again > 0 {
+        file.notes.push(format!("loads that were disturbed and measured again: {again}"));
+    }
+    // A line needs more than one rate.
+    if args.rates.len() < 2 {
+        file.costs.clear();
+    }
     file.swap = Some(Swap {
         cluster: setup.cluster.url.clone(),
         workload: setup.workload.to_string(),

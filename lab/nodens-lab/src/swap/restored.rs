@@ -40,6 +40,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         term::out("nothing is left changed");
     }
     for claim in claims {
+        // Of all workloads, those of runs that live are not meant.
+        if args.workload.is_none() && claim.is_alive() {
+            let (workload, holder) = (&claim.record.workload, &claim.holder);
+            term::out(&format!("{workload}: a run of {holder} goes on"));
+            continue;
+        }
         leftover(&cluster, &claim)?;
     }
     Ok(ExitCode::SUCCESS)
