@@ -131,7 +131,10 @@ pub fn state(api: &dyn Api, namespace: &str, job: &str) -> Result<State, Error> 
     match of("/status/phase") {
         "Succeeded" | "Failed" => {
             let log = format!("{pods}/{}/log?container=load", of("/metadata/name"));
-            api.text(&log).map(State::Ended)
+            // Runtimes keep long lines in parts, and a line of standard error may stand between two of
+            // them. Older API servers know no streams.
+            let text = api.text(&format!("{log}&stream=Stdout"));
+            text.or_else(|_| api.text(&log)).map(State::Ended)
         }
         "Running" => Ok(State::Running),
         _ => {

@@ -165,7 +165,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let metrics = args.output.metrics(config.server)?;
     let start = if let Role::Alone(start) = role { start } else { StartLine::Now };
-    let mut watch = Watch { cost, metrics, live: live::Live::new(view(&config)), start, stop };
+    let quiet = args.output.quiet;
+    let live = live::Live::new(view(&config));
+    let mut watch = Watch { cost, metrics, live, start, stop, quiet };
     let (outcome, baseline) = args.baseline.run((&config, &workload), stop, &mut watch)?;
     watch.live.clear();
     let about = about(args, collector, &workload, warm_up);
@@ -199,11 +201,14 @@ struct Watch<'a> {
     live: live::Live,
     start: StartLine,
     stop: &'a AtomicBool,
+    quiet: bool,
 }
 
 impl Observer for Watch<'_> {
     fn opening(&mut self, opened: u64, all: u64) {
-        self.live.opening(opened, all);
+        if !self.quiet {
+            self.live.opening(opened, all);
+        }
     }
 
     fn start(&mut self) -> Result<Option<SystemTime>, String> {
@@ -217,7 +222,9 @@ impl Observer for Watch<'_> {
     fn second(&mut self, progress: &Progress) {
         self.cost.look();
         self.metrics.iter_mut().for_each(|metrics| metrics.add(progress));
-        self.live.show(progress);
+        if !self.quiet {
+            self.live.show(progress);
+        }
     }
 
     fn over(&mut self) {

@@ -28,6 +28,9 @@ pub(crate) struct OutArgs {
     /// Write the result file to standard output, and no summary.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Say nothing while it runs.
+    #[arg(long)]
+    pub(crate) quiet: bool,
     /// Write the result also as dnsperf, shotgun, dns-metrics, csv, json or hgrm (a search as csv or
     /// json); may be repeated.
     #[arg(long, value_name = "FORMAT=FILE", value_parser = crate::export::format_and_file)]

@@ -27,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const POLL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// Of a load so many times.
 const POLLS: u32 = 20;
+/// How often a load is made whose result cannot be read, as lines of its log are mixed up.
+const TRIES: usize = 3;
 /// Characters of a program's output that an error shows.
 const TOLD_MAX: usize = 600;
 
@@ -106,6 +108,7 @@ impl Loader<'_> {
             &clients,
             "--seed",
             &seed,
+            "--quiet",
             "--warm-up",
             "--no-version",
             "--json",
@@ -145,8 +148,27 @@ impl Loader<'_> {
         self.length + self.timeout + OVERTIME
     }
 
-    /// Makes one load and reads the counters of `pods` meanwhile; `None` if it was stopped.
+    /// Makes one load, again if its result cannot be read; `None` if it was stopped.
     pub(super) fn run(
+        &mut self,
+        load: &Load,
+        seed: u64,
+        pods: &[Pod],
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<Loaded>> {
+        for _ in 1..TRIES {
+            match self.once(load, seed, pods, stop) {
+                Err(error) if error.is::<lab_result::ReadError>() => {
+                    crate::term::note(&format!("the load is repeated: {error}"));
+                }
+                done => return done,
+            }
+        }
+        self.once(load, seed, pods, stop)
+    }
+
+    /// Makes one load and reads the counters of `pods` meanwhile; `None` if it was stopped.
+    fn once(
         &mut self,
         load: &Load,
         seed: u64,
