@@ -18,7 +18,7 @@ pub(crate) use require::escape;
 use crate::export::Kept;
 use crate::server::Server;
 use crate::term::{self, Style};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use lab_load::run::{check_clients, clients_needed};
 use lab_load::schedule::{Arrivals, Profile};
@@ -126,6 +126,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let role = args.workers.role()?;
+    if matches!(role, Role::Parent(_)) && args.questions.reads_standard_input() {
+        bail!("--workers: every process reads all queries, which standard input gives only once");
+    }
     let mut config = config(args)?;
     config.worker = role.worker();
     check_clients(&config)?;

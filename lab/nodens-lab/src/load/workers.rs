@@ -180,9 +180,6 @@ pub(super) fn share(
     places: &Places,
     stop: &AtomicBool,
 ) -> Result<ExitCode> {
-    if args.questions.reads_standard_input() {
-        bail!("--workers: every process reads all queries, which standard input gives only once");
-    }
     if !args.output.json {
         let heading = super::heading(args, config, workload);
         term::out(&format!("{heading}, {workers} processes"));

@@ -87,7 +87,7 @@ fn workers_that_are_started_one_by_one_start_together_and_their_lines_are_merged
     let output = lab(&["merge", results, "--json"]);
     assert_eq!(output.status.code(), Some(3));
     let whole = json(&output);
-    assert_eq!(whole.verdict.invalid_because, ["worker 2 of 3 has no result"]);
+    assert_eq!(whole.verdict.invalid_because[0], "worker 2 of 3 has no result");
     let refused = lab(&["merge", results, results]);
     let errors = String::from_utf8(refused.stderr).unwrap();
     assert!(errors.contains("worker 1 has two results"), "{errors}");
