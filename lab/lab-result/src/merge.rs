@@ -50,6 +50,8 @@ pub fn merge(
     let all = parts.first().and_then(|part| part.plan.worker).map_or(0, |worker| worker.of);
     let reports: Vec<_> = parts.iter().filter_map(report).collect();
     let invalid = invalid(&parts, all, missing);
+    let are_late = parts.iter().all(|part| part.verdict.valid || part.verdict.only_late);
+    let only_late = are_late && parts.len() == all;
     let (apart, clocks) = clocks(&reports);
     let requirements = requirements(&parts);
     let notes = notes(&parts);
@@ -66,6 +68,7 @@ pub fn merge(
     (whole.baseline, whole.server_cost) = (None, None);
     let judged = requirements_of(&whole);
     whole.requirements = judged;
+    whole.verdict.only_late = only_late && apart.is_none() && !invalid.is_empty();
     whole.verdict.invalid_because = invalid.into_iter().chain(apart).collect();
     whole.verdict.notes = notes.into_iter().chain([clocks]).collect();
     whole.verdict.valid = whole.verdict.invalid_because.is_empty();

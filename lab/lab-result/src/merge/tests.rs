@@ -67,13 +67,15 @@ fn a_worker_that_is_invalid_or_missing_makes_the_whole_invalid() {
     let mut two = parts(2);
     two[1].verdict.valid = false;
     two[1].verdict.invalid_because = vec!["it was late".to_owned()];
+    two[1].verdict.only_late = true;
     let whole = merge(two, &[]).unwrap();
-    assert!(!whole.verdict.valid);
+    assert!(!whole.verdict.valid && whole.verdict.only_late);
     assert_eq!(whole.verdict.invalid_because, ["worker 1: it was late"]);
     let three = vec![part(0, 3), part(2, 3)];
     let whole = merge(three.clone(), &[(1, "signal: 9 (SIGKILL)".to_owned())]).unwrap();
     let why = "worker 1 of 3 has no result: signal: 9 (SIGKILL)";
     assert_eq!((whole.verdict.valid, &*whole.verdict.invalid_because[0]), (false, why));
+    assert!(!whole.verdict.only_late);
     let whole = merge(three, &[]).unwrap();
     assert_eq!(whole.verdict.invalid_because, ["worker 1 of 3 has no result"]);
 }

@@ -23,28 +23,24 @@ fn is_near(file: &SearchFile) -> bool {
     file.median.is_some_and(|rate| (rate / LIMIT - 1.0).abs() <= 0.03)
 }
 
-#[test]
-fn the_limit_of_an_echo_is_found() {
-    let files: Vec<_> = (1..=2).map(|seed| search(seed, "600ms")).collect();
-    let found = |file: &SearchFile| (file.median, file.range, file.limited_by.clone());
-    let found: Vec<_> = files.iter().map(found).collect();
-    // A machine that is too busy to send on time must say just that; one that is busy now and then may
-    // spoil one of them.
-    let by_server = |file: &SearchFile| file.limited_by.as_deref() == Some("server");
-    let mut decided = files.iter().filter(|file| by_server(file)).peekable();
-    assert!(decided.peek().is_none() || decided.any(is_near), "{found:?}");
-    assert!(files.iter().all(|file| file.confidence.is_some() == by_server(file)), "{found:?}");
+/// How many searches there are: a few, or as many as this variable says. The lab promises that 19 of 20
+/// are right on a quiet machine.
+fn searches() -> u64 {
+    std::env::var("NODENS_LAB_SEARCHES").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
-/// What the lab promises on a quiet machine; prints every search.
 #[test]
-#[ignore = "twenty searches take ten minutes"]
-fn nineteen_of_twenty_searches_find_the_limit_of_an_echo_within_three_percent() {
-    let mut near = 0;
-    for seed in 1..=20 {
-        let file = search(seed, "1s");
-        near += usize::from(is_near(&file));
-        println!("{seed}: {:?} {:?} {} probes", file.median, file.range, file.probes.len());
-    }
-    assert!(near >= 19, "{near} of 20");
+fn the_limit_of_an_echo_is_found_within_three_percent() {
+    let files: Vec<_> = (1..=searches()).map(|seed| search(seed, "600ms")).collect();
+    let found = |file: &SearchFile| (file.median, file.range, file.limited_by.clone());
+    let found: Vec<_> = files.iter().map(found).collect();
+    found.iter().for_each(|found| println!("{found:?}"));
+    // A machine that is too busy to send on time must say just that; one that is busy now and then may
+    // spoil one of a few.
+    let by_server = |file: &&SearchFile| file.limited_by.as_deref() == Some("server");
+    let decided = files.iter().filter(by_server).count();
+    let near = files.iter().filter(by_server).filter(|file| is_near(file)).count();
+    let far = decided.saturating_sub(near);
+    assert!(far <= (files.len() / 20).max(1), "{found:?}");
+    assert!(files.iter().all(|file| file.confidence.is_some() == by_server(&file)), "{found:?}");
 }
