@@ -270,8 +270,13 @@ impl Eq for NameRef<'_> {}
 
 impl Hash for NameRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for byte in self.wire {
-            state.write_u8(byte.to_ascii_lowercase());
+        // Many octets at once are hashed faster than each alone.
+        let mut folded = [0; 32];
+        for octets in self.wire.chunks(folded.len()) {
+            let Some(folded) = folded.get_mut(..octets.len()) else { return };
+            folded.copy_from_slice(octets);
+            folded.make_ascii_lowercase();
+            state.write(folded);
         }
     }
 }
@@ -327,11 +332,50 @@ impl PartialOrd for Name {
 impl Ord for Name {
     /// Canonical order of RFC 4034 section 6.1: by label from the right, ASCII case ignored.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let fold = |name: &Name| {
-            let labels: Vec<_> = name.view().labels().map(<[u8]>::to_ascii_lowercase).collect();
-            labels.into_iter().rev().collect::<Vec<_>>()
-        };
-        fold(self).cmp(&fold(other))
+        let (mut own, mut others) = (FromRight::of(self.view()), FromRight::of(other.view()));
+        loop {
+            let (own, other) = match (own.next(), others.next()) {
+                (None, None) => return std::cmp::Ordering::Equal,
+                (None, Some(_)) => return std::cmp::Ordering::Less,
+                (Some(_), None) => return std::cmp::Ordering::Greater,
+                (Some(own), Some(other)) => (own, other),
+            };
+            let order = folded(own).cmp(folded(other));
+            if order.is_ne() {
+                return order;
+            }
+        }
+    }
+}
+
+fn folded(label: &[u8]) -> impl Iterator<Item = u8> {
+    label.iter().map(u8::to_ascii_lowercase)
+}
+
+/// The labels of a name from right to left, without the root. Allocates nothing: sets of a hundred thousand names
+/// compare millions of them.
+struct FromRight<'a> {
+    wire: &'a [u8],
+    /// Where the labels begin that are left.
+    starts: [u8; NAME_LEN_MAX / 2],
+    left: usize,
+}
+
+impl<'a> FromRight<'a> {
+    fn of(name: NameRef<'a>) -> Self {
+        let (mut starts, mut left, mut at) = ([0; NAME_LEN_MAX / 2], 0, 0);
+        for (label, start) in name.labels().zip(&mut starts) {
+            *start = at as u8;
+            (left, at) = (left + 1, at + 1 + label.len());
+        }
+        Self { wire: name.as_wire(), starts, left }
+    }
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        let rest = self.wire.get(usize::from(*self.starts.get(self.left)?)..)?;
+        let (len, rest) = rest.split_first()?;
+        rest.get(..usize::from(*len))
     }
 }
 
@@ -398,6 +442,22 @@ mod tests {
         let sorted =
             ["example.", "a.example.", "yljkjljk.a.example.", "Z.a.example.", "z.example."];
         assert!(sorted.windows(2).all(|pair| name(pair[0]) < name(pair[1])));
+    }
+
+    #[test]
+    fn names_that_are_the_same_have_the_same_hash() {
+        let hash = |text: &str| {
+            let mut state = std::hash::DefaultHasher::new();
+            name(text).hash(&mut state);
+            state.finish()
+        };
+        for len in [1, 11, 29, 30, 31, 32, 63] {
+            let label = "Ab-1".repeat(16).split_off(64 - len);
+            let [upper, lower] = [label.to_uppercase(), label.to_lowercase()];
+            let of = |label: &str| hash(&format!("{label}.{label}.org."));
+            assert_eq!(of(&upper), of(&lower), "{label}");
+            assert_ne!(of(&upper), of(&format!("{}x", &lower[1..])), "{label}");
+        }
     }
 
     proptest! {

@@ -7,7 +7,7 @@
 //! in part, or lost its end, is an earlier version.
 
 use crate::data::{Data, Edit, Refused};
-use crate::journal::{Packed, Step};
+use crate::journal::{Packed, Step, record_at};
 use crate::limits::IMAGE_CHUNK_LEN;
 use crate::serial::Serial;
 use crate::zone::{Advance, RecordRef, Soa};
@@ -252,9 +252,11 @@ fn read_version(
         let at = frames.at;
         match frames.next() {
             Some((Kind::Records, payload)) => {
-                let records = Packed::from_octets(payload.to_vec());
-                for record in records.ok_or(ImageError::Damaged(at))?.iter() {
-                    take(record)?;
+                let mut next = 0;
+                while next < payload.len() {
+                    let record = record_at(payload, next).ok_or(ImageError::Damaged(at))?;
+                    next = record.1;
+                    take(record.0)?;
                     count += 1;
                 }
             }
@@ -345,12 +347,20 @@ fn owned(record: RecordRef<'_>) -> Record {
 /// The name of a file for `zone`: its name in lower case where it has usual characters and is not too long.
 pub fn file_name(zone: &Name) -> String {
     const LONGEST: usize = 200;
-    let zone = zone.to_folded();
-    let is_usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let text = zone.to_string();
-    if text.len() <= LONGEST && text.chars().all(is_usual) && !zone.view().is_root() {
-        return format!("{text}zone");
+    const ENDING: &str = "zone";
+    let is_usual = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+    let usual = |label: &[u8]| label.iter().all(is_usual);
+    // A dot behind each label makes it as long as on the wire, but for the root label.
+    let len = zone.as_wire().len().saturating_sub(1);
+    if (1..=LONGEST).contains(&len) && zone.view().labels().all(usual) {
+        let mut name = String::with_capacity(len + ENDING.len());
+        for label in zone.view().labels() {
+            name.extend(label.iter().map(|octet| char::from(octet.to_ascii_lowercase())));
+            name.push('.');
+        }
+        return name + ENDING;
     }
+    let zone = zone.to_folded();
     let digest = Sha256::digest(zone.as_wire());
     let hex: String = digest.iter().map(|octet| format!("{octet:02x}")).collect();
     format!("{hex}.zone")

@@ -307,6 +307,10 @@ impl Edit {
         self.names.insert(&place.key, common, (flags, node), origin);
         let mut name = place.name;
         while let Some(parent) = name.parent() {
+            // The origin is there.
+            if parent.as_wire().len() == origin.as_wire().len() && !is_wildcard(name) {
+                return;
+            }
             let Some(above) = Place::new(parent, origin) else { return };
             let Walk { hit, common, .. } = self.names.walk(&above, origin);
             let hit = hit.map(|hit| hit.flags);

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use packed::Packed;
+pub(crate) use packed::record_at;
 
 #[cfg(test)]
 mod tests;

@@ -67,14 +67,20 @@ impl Packed {
 
     /// The record at octet `at`, and where the next one starts; nothing behind the last one.
     pub(crate) fn read(&self, at: usize) -> Option<(RecordRef<'_>, usize)> {
-        let mut reader = Reader::new(&self.octets, at);
-        reader.skip_name().ok()?;
-        let owner = NameRef::new(self.octets.get(at..reader.at())?).ok()?;
-        let rtype = Type(reader.u16("TYPE").ok()?);
-        let class = Class(reader.u16("CLASS").ok()?);
-        let ttl = reader.u32("TTL").ok()?;
-        let length = reader.u16("RDLENGTH").ok()?;
-        let rdata = reader.take(length.into(), "RDATA").ok()?;
-        Some((RecordRef { owner, rtype, class, ttl, rdata }, reader.at()))
+        record_at(&self.octets, at)
     }
+}
+
+/// The record at octet `at` of those that [`Packed::as_octets`] gives, and where the next one starts; nothing if there is
+/// none.
+pub(crate) fn record_at(octets: &[u8], at: usize) -> Option<(RecordRef<'_>, usize)> {
+    let mut reader = Reader::new(octets, at);
+    reader.skip_name().ok()?;
+    let owner = NameRef::new(octets.get(at..reader.at())?).ok()?;
+    let rtype = Type(reader.u16("TYPE").ok()?);
+    let class = Class(reader.u16("CLASS").ok()?);
+    let ttl = reader.u32("TTL").ok()?;
+    let length = reader.u16("RDLENGTH").ok()?;
+    let rdata = reader.take(length.into(), "RDATA").ok()?;
+    Some((RecordRef { owner, rtype, class, ttl, rdata }, reader.at()))
 }
