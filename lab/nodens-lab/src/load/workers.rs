@@ -212,7 +212,8 @@ pub(super) fn work(
     let start = part.line(lab_load::run::plan_hash(config, workload))?;
     let metrics = if part.is_child { None } else { args.output.metrics(config.server)? };
     let live = Live::new(super::view(config));
-    let mut watch = Watch { cost: args.cost.open()?, metrics, live, start, stop };
+    let quiet = args.output.quiet;
+    let mut watch = Watch { cost: args.cost.open()?, metrics, live, start, stop, quiet };
     let outcome = lab_load::run_watched(config, workload, stop, &mut watch)?;
     watch.live.clear();
     let about = super::about(args, collector, workload, warm_up);

@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         // Of all workloads, those of runs that live are not meant.
         if args.workload.is_none() && claim.is_alive() {
             let (workload, holder) = (&claim.record.workload, &claim.holder);
-            term::out(&format!("{workload}: a run of {holder} goes on"));
+            term::out(&format!("{workload}: a run of {holder} continues"));
             continue;
         }
         leftover(&cluster, &claim)?;

@@ -2,6 +2,7 @@
 
 use crate::{Echo, lab};
 use lab_result::search::SearchFile;
+use std::io::Write;
 use std::path::Path;
 
 /// Queries a second that an echo answers.
@@ -34,7 +35,7 @@ fn the_limit_of_an_echo_is_found_within_three_percent() {
     let files: Vec<_> = (1..=searches()).map(|seed| search(seed, "600ms")).collect();
     let found = |file: &SearchFile| (file.median, file.range, file.limited_by.clone());
     let found: Vec<_> = files.iter().map(found).collect();
-    found.iter().for_each(|found| println!("{found:?}"));
+    found.iter().for_each(|found| _ = writeln!(std::io::stdout(), "{found:?}"));
     // A machine that is too busy to send on time must say just that; one that is busy now and then may
     // spoil one of a few.
     let by_server = |file: &&SearchFile| file.limited_by.as_deref() == Some("server");

@@ -36,12 +36,11 @@ impl Drop for Process {
     }
 }
 
+/// The results that there are, and the workers without one with the reason.
+type Outcomes = (Vec<ResultFile>, Vec<(usize, String)>);
+
 /// The results of `workers` processes, and why some have none.
-pub(super) fn run(
-    workers: usize,
-    config: &Config,
-    stop: &AtomicBool,
-) -> Result<(Vec<ResultFile>, Vec<(usize, String)>)> {
+pub(super) fn run(workers: usize, config: &Config, stop: &AtomicBool) -> Result<Outcomes> {
     let desk = start::open((Ipv4Addr::LOCALHOST, 0).into(), workers)?;
     let processes = (0..workers).map(|index| begin(index, workers, &desk));
     let mut processes = processes.collect::<Result<Vec<_>>>()?;
