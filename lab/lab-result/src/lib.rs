@@ -5,7 +5,7 @@
 //! made again is the same, octet for octet. Times are whole nanoseconds.
 //!
 //! [`comparison`] is the file of a comparison of two servers, [`search`] that of a search for a rate,
-//! [`analysis`] that of results read again.
+//! [`analysis`] that of results read again, [`tuning`] that of a trial of settings.
 //! [`collect`] finds out where the load runs.
 //!
 //! What is deliberately absent: statistics, pictures, and any change to what was measured.
@@ -25,6 +25,7 @@ mod merge;
 pub mod search;
 mod setting;
 mod store;
+pub mod tuning;
 mod workers;
 
 pub use connections::ConnectionFates;

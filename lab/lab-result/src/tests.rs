@@ -230,6 +230,7 @@ fn the_schema_in_the_documentation_is_that_of_the_types() {
     golden("../../docs/search.schema.json", &crate::search::json_schema());
     golden("../../docs/comparison.schema.json", &crate::comparison::json_schema());
     golden("../../docs/analysis.schema.json", &crate::analysis::json_schema());
+    golden("../../docs/tuning.schema.json", &crate::tuning::json_schema());
 }
 
 #[test]

@@ -260,6 +260,15 @@ impl Search<'_> {
     }
 }
 
+/// For each of `statistics` the size that its rank has on average if no factor matters: the quantile of
+/// the half-normal distribution (Daniel, 1959). Against these, sizes of no effect lie on a line.
+pub fn half_normal(statistics: &[f64]) -> Vec<f64> {
+    let count = statistics.len() as f64;
+    let sizes: Vec<f64> = statistics.iter().map(|statistic| statistic.abs()).collect();
+    let place = |rank: f64| crate::normal::quantile(0.5 + 0.5 * (rank - 0.5) / count);
+    crate::paired::mean_ranks(&sizes).into_iter().map(place).collect()
+}
+
 /// Every order equally likely (Fisher and Yates).
 fn shuffle(values: &mut [f64], stream: &mut Stream) {
     for at in (1..values.len()).rev() {

@@ -124,3 +124,13 @@ fn runs_that_say_nothing_are_refused() {
     assert!(error.contains("expected at least 19"), "{error}");
     assert!(screen(&good, &Settings { permutations: 19, ..few }).is_ok());
 }
+
+#[test]
+fn half_normal_places_are_quantiles_of_ranks() {
+    // Φ⁻¹ of 0.5 + 0.5 × (rank − 0.5) / 3: of 7/12, 3/4 and 11/12.
+    let places = half_normal(&[-5.0, 0.1, 2.0]);
+    for (place, expected) in places.iter().zip([1.382_994, 0.210_428, 0.674_490]) {
+        assert!((place - expected).abs() < 1e-4, "{places:?}");
+    }
+    assert!(half_normal(&[]).is_empty());
+}
