@@ -1,0 +1,187 @@
+//! What fresh data says of the knobs that the screening named.
+
+use crate::metric::{self, Metric};
+use crate::screening::test_name;
+use crate::trial::{Stage, Trial};
+use lab_experiment::screening::BASELINE;
+use lab_result::tuning::{Change, Confirmation, Groups, Measurement, TuningPlan};
+use lab_stats::power::{Plan, Resampled};
+use lab_stats::{Verdict, compare, groups, holm, paired};
+use std::collections::BTreeMap;
+
+/// Resamples of intervals.
+const RESAMPLES: usize = 2_000;
+
+/// How many pairs each named knob needs by the noise of the screening, for an effect at the end of its
+/// interval that is nearer to zero: what was named is more likely too large than too small. `None` if
+/// more than can be planned.
+pub(crate) fn needed(
+    plan: &TuningPlan,
+    primary: Metric,
+    trial: &Trial,
+    named: &[usize],
+) -> Vec<Option<usize>> {
+    let noise = noise(primary, trial, named);
+    let wanted = Plan { alpha: plan.alpha / named.len().max(1) as f64, power: plan.power };
+    let pairs = |knob: &usize| {
+        let effect = effect(primary, trial, *knob)?;
+        Resampled::new(wanted, &noise, lab_random::at(plan.seed, 74)).pairs(effect, None)
+    };
+    named.iter().map(pairs).collect()
+}
+
+/// The effect that is planned for, on the scale of statistics.
+fn effect(primary: Metric, trial: &Trial, knob: usize) -> Option<f64> {
+    let effect = trial.knobs.get(knob)?.effect.as_ref()?;
+    let half = primary.difference(effect.estimate).abs() / 2.0;
+    let ends = effect.interval.map(|ends| ends.map(|end| primary.difference(end)));
+    let nearer = ends.filter(|[low, high]| low * high > 0.0);
+    let nearer = nearer.map_or(half, |[low, high]| low.abs().min(high.abs()));
+    Some(nearer.max(half))
+}
+
+/// The differences of neighbours in the screening, less the effects of named knobs.
+fn noise(primary: Metric, trial: &Trial, named: &[usize]) -> Vec<f64> {
+    let effect_of = |knob: &usize| {
+        let effect = trial.knobs.get(*knob).and_then(|knob| knob.effect.as_ref());
+        effect.map_or(0.0, |effect| primary.difference(effect.estimate))
+    };
+    let effects: Vec<(usize, f64)> = named.iter().map(|knob| (*knob, effect_of(knob))).collect();
+    let rest = |one: &Measurement| {
+        let set = effects.iter().filter(|(knob, _)| one.high.contains(knob));
+        Some((one.block, primary.of(&one.values)? - set.map(|(_, effect)| effect).sum::<f64>()))
+    };
+    let rests: Vec<(usize, f64)> = crate::screening::runs(trial).filter_map(rest).collect();
+    let neighbours = rests.chunks_exact(2);
+    neighbours
+        .filter_map(|pair| match pair {
+            [(block, one), (other_block, other)] if block == other_block => Some(other - one),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Puts what was confirmed into the trial.
+pub(crate) fn findings(
+    plan: &TuningPlan,
+    primary: Metric,
+    (named, needed): (&[usize], &[Option<usize>]),
+    trial: &mut Trial,
+) {
+    let mut all: Vec<Confirmation> = Vec::new();
+    {
+        let measured: Vec<&Measurement> = fresh(trial).collect();
+        let metrics = metric::measured(primary, measured.iter().map(|one| &one.values));
+        for (knob, needed) in named.iter().zip(needed) {
+            let name = plan.knobs.get(*knob).map_or("", |knob| &knob.name);
+            all.push(beside(plan, &metrics, &measured, name, *needed));
+        }
+    }
+    let raw: Vec<f64> =
+        all.iter().map(|one| one.changes.first().map_or(1.0, |change| change.p)).collect();
+    for (one, p) in all.iter_mut().zip(holm::adjusted(&raw)) {
+        one.p_adjusted = p;
+    }
+    trial.groups = of_papers(plan, primary, named, trial, &mut all);
+    for (knob, confirmation) in named.iter().zip(all) {
+        if let Some(result) = trial.knobs.get_mut(*knob) {
+            result.confirmation = Some(confirmation);
+        }
+    }
+}
+
+fn fresh(trial: &Trial) -> impl Iterator<Item = &Measurement> {
+    let of_stage = |one: &&Measurement| one.phase == Stage::Confirmation.name() && one.used;
+    trial.measurements.iter().filter(of_stage)
+}
+
+/// The values of a metric by block, of one arm.
+fn by_block(metric: &Metric, measured: &[&Measurement], arm: &str) -> BTreeMap<usize, f64> {
+    let of_arm = measured.iter().filter(|one| one.arm == arm);
+    of_arm.filter_map(|one| Some((one.block, metric.of(&one.values)?))).collect()
+}
+
+/// One knob beside the baseline.
+fn beside(
+    plan: &TuningPlan,
+    metrics: &[Metric],
+    measured: &[&Measurement],
+    name: &str,
+    needed: Option<usize>,
+) -> Confirmation {
+    let mut confirmation = Confirmation { needed, p_adjusted: 1.0, ..Confirmation::default() };
+    for (at, metric) in metrics.iter().enumerate() {
+        let baseline = by_block(metric, measured, BASELINE);
+        let changed = by_block(metric, measured, name);
+        let pair = |(block, value): (&usize, &f64)| Some(value - baseline.get(block)?);
+        let differences: Vec<f64> = changed.iter().filter_map(pair).collect();
+        confirmation.changes.extend(change(plan, metric, &differences, (&baseline, &changed)));
+        if at == 0 {
+            confirmation.pairs = differences.len();
+            confirmation.differences = differences;
+        }
+    }
+    confirmation
+}
+
+fn change(
+    plan: &TuningPlan,
+    metric: &Metric,
+    differences: &[f64],
+    (baseline, changed): (&BTreeMap<usize, f64>, &BTreeMap<usize, f64>),
+) -> Option<Change> {
+    let wanted = Plan { alpha: plan.alpha, power: plan.power };
+    let seed = lab_random::at(plan.seed, 75);
+    let settings = lab_stats::Settings { plan: wanted, resamples: RESAMPLES, seed };
+    let compared = compare(differences, metric.margin(), &settings)?;
+    let is_shown = matches!(compared.verdict, Verdict::Faster | Verdict::Slower);
+    let said = match compared.verdict {
+        _ if is_shown && metric.is_better(compared.estimate) => "better",
+        _ if is_shown => "worse",
+        Verdict::Equivalent => "same",
+        _ => "unclear",
+    };
+    let median = |values: &BTreeMap<usize, f64>| {
+        let middle = paired::median(&values.values().copied().collect::<Vec<_>>()).unwrap_or(0.0);
+        metric.value(middle)
+    };
+    let ends = |ends: lab_stats::Interval| [ends.low, ends.high].map(|end| metric.change(end));
+    Some(Change {
+        metric: metric.name.to_owned(),
+        baseline: median(baseline),
+        changed: median(changed),
+        estimate: metric.change(compared.estimate),
+        interval: compared.interval.map(ends),
+        p: compared.difference.p,
+        said: said.to_owned(),
+    })
+}
+
+/// The tests of papers on the groups, the first of which is the baseline.
+fn of_papers(
+    plan: &TuningPlan,
+    primary: Metric,
+    named: &[usize],
+    trial: &Trial,
+    all: &mut [Confirmation],
+) -> Option<Groups> {
+    let measured: Vec<&Measurement> = fresh(trial).collect();
+    let names = named.iter().filter_map(|knob| plan.knobs.get(*knob)).map(|knob| &*knob.name);
+    let group = |arm: &str| by_block(&primary, &measured, arm).into_values().collect::<Vec<f64>>();
+    let values: Vec<Vec<f64>> = std::iter::once(BASELINE).chain(names).map(group).collect();
+    let overall = groups::kruskal_wallis(&values)?;
+    let means = groups::all_means(&values, plan.alpha);
+    let (dunn, dunnett) = (groups::dunn(&values, Some(0)), groups::dunnett(&values, 0, plan.alpha));
+    for (at, one) in all.iter_mut().enumerate() {
+        let mine = |pair: &&groups::Pair| pair.group == at + 1 && pair.with == 0;
+        one.dunn_p = dunn.iter().find(mine).map(|pair| pair.p);
+        one.dunnett_p = dunnett.iter().find(mine).map(|pair| pair.p);
+        one.means_p = means.pairs.iter().find(mine).map(|pair| pair.p);
+    }
+    Some(Groups {
+        kruskal_wallis_p: Some(overall.p),
+        means_test: test_name(means.test).to_owned(),
+        variances_p: means.variances.map(|test| test.p),
+        normality_p: means.normality.map(|test| test.p),
+    })
+}

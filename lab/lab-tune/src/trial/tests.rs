@@ -1,0 +1,143 @@
+use super::*;
+use crate::simulated::{self, Does, Server, TRUTH, Tally};
+use lab_result::tuning::Verdict;
+use std::cell::Cell;
+
+/// Fewer servers than a self-test has: this is a test of every build.
+const SERVERS: u64 = 5;
+
+#[test]
+fn exactly_the_three_knobs_that_matter_are_named_and_confirmed_on_fresh_data() {
+    let tally = simulated::trials(SERVERS, 0, true, &|| false);
+    tally.sentences().iter().for_each(|sentence| eprintln!("three of 30 matter: {sentence}"));
+    assert_eq!(tally.servers, SERVERS);
+    assert!(tally.is_good(true), "{tally:?}");
+    assert!(tally.named_exactly >= 4 && tally.named_falsely == 0, "{tally:?}");
+    assert!(tally.right_way >= 3 && tally.confirmed_falsely == 0, "{tally:?}");
+}
+
+#[test]
+fn of_a_server_on_which_nothing_matters_nothing_is_confirmed() {
+    let tally = simulated::trials(SERVERS, 1_000, false, &|| false);
+    tally.sentences().iter().for_each(|sentence| eprintln!("nothing matters: {sentence}"));
+    assert_eq!(tally.servers, SERVERS);
+    assert!(tally.named_falsely == 0 && tally.confirmed_falsely == 0, "{tally:?}");
+}
+
+#[test]
+#[ignore = "minutes: `nodens-lab tune --self-test 100` does the same"]
+fn a_hundred_servers_of_each_kind() {
+    for (matters, seed) in [(true, 0), (false, 1_000)] {
+        let tally = simulated::trials(100, seed, matters, &|| false);
+        tally.sentences().iter().for_each(|sentence| eprintln!("{matters}: {sentence}"));
+        assert!(tally.named_falsely <= 5, "{tally:?}");
+        assert!(!matters || tally.named_exactly >= 80, "{tally:?}");
+    }
+}
+
+/// A plan that takes little time.
+fn short() -> TuningPlan {
+    let mut plan = simulated::plan(5);
+    plan.knobs.truncate(6);
+    (plan.blocks, plan.alpha, plan.permutations) = (10, 0.05, 499);
+    plan
+}
+
+#[test]
+fn a_gain_that_costs_failures_is_mixed() {
+    let does =
+        [Does { knob: 1, p99: -0.3, failures: 0.02 }, Does { knob: 3, p99: -0.3, failures: 0.0 }];
+    let trial = tune(&short(), &mut Server::new(&does, 2), &|| false).unwrap();
+    let verdicts: Vec<Verdict> = trial.knobs.iter().map(|knob| knob.verdict).collect();
+    use Verdict::{Better, Mixed, NotShown};
+    assert_eq!(verdicts, [NotShown, Mixed, NotShown, Better, NotShown, NotShown]);
+    assert_eq!(trial.knobs[1].because, ["better: p99", "worse: failures"]);
+}
+
+#[test]
+fn what_is_confirmed_was_measured_after_the_screening_and_alone() {
+    let does = [Does { knob: 2, p99: 0.3, failures: 0.0 }];
+    let mut server = Server::new(&does, 3);
+    let trial = tune(&short(), &mut server, &|| false).unwrap();
+    assert!(!server.is_set, "a knob was not restored");
+    let fresh = trial.measurements.iter().skip_while(|one| one.phase == "screening");
+    let fresh: Vec<&Measurement> = fresh.collect();
+    let confirmation = trial.knobs[2].confirmation.as_ref().unwrap();
+    assert_eq!(fresh.len(), 2 * confirmation.pairs);
+    assert!(fresh.iter().all(|one| one.phase == "confirmation"));
+    for pair in fresh.chunks(2) {
+        let mut high: Vec<&[usize]> = pair.iter().map(|one| &*one.high).collect();
+        high.sort_unstable();
+        assert_eq!(high, [&[] as &[usize], &[2]], "a pair is the baseline and the knob alone");
+        assert_eq!(pair[0].block, pair[1].block);
+    }
+    // The differences are those of fresh data: none of the screening is among them.
+    assert_eq!(confirmation.differences.len(), confirmation.pairs);
+    assert!(trial.groups.is_some() && confirmation.dunnett_p.is_some());
+}
+
+#[test]
+fn the_same_seed_is_the_same_trial() {
+    let trial = || tune(&short(), &mut Server::with_truth(9), &|| false).unwrap();
+    assert_eq!(trial(), trial());
+}
+
+#[test]
+fn a_trial_that_is_stopped_has_what_was_measured_and_restores() {
+    let asked = Cell::new(0);
+    let stop = || {
+        asked.set(asked.get() + 1);
+        asked.get() > 60
+    };
+    let mut server = Server::with_truth(4);
+    let trial = tune(&short(), &mut server, &stop).unwrap();
+    assert!(trial.interrupted && !server.is_set);
+    assert!(!trial.measurements.is_empty() && trial.knobs.len() == 6);
+    assert!(trial.knobs.iter().all(|knob| knob.confirmation.is_none()));
+    let at_once = tune(&short(), &mut server, &|| true).unwrap();
+    assert_eq!(at_once.invalid_because.len(), 2, "{:?}", at_once.invalid_because);
+    assert!(at_once.knobs.iter().all(|knob| knob.verdict == Verdict::Unknown));
+}
+
+#[test]
+fn a_machine_that_disturbs_too_much_makes_the_trial_invalid() {
+    struct Disturbed(Server, u32, u32);
+    impl Tuned for Disturbed {
+        type Error = std::convert::Infallible;
+        fn set(&mut self, high: &[usize]) -> Result<(), Self::Error> {
+            self.0.set(high)
+        }
+        fn measure(
+            &mut self,
+            seed: u64,
+        ) -> Result<Option<lab_experiment::Measured<Values>>, Self::Error> {
+            let mut measured = self.0.measure(seed)?;
+            self.1 += 1;
+            if let Some(measured) = measured.as_mut().filter(|_| self.1.is_multiple_of(self.2)) {
+                measured.faults.push(lab_experiment::disturbance::Fault::invalid("late"));
+            }
+            Ok(measured)
+        }
+        fn restore(&mut self) -> Result<(), Self::Error> {
+            self.0.restore()
+        }
+    }
+    let every = |n| tune(&short(), &mut Disturbed(Server::new(&[], 1), 0, n), &|| false).unwrap();
+    let invalid = every(2).invalid_because;
+    assert!(invalid.iter().any(|why| why.contains("are disturbed, such as: late")), "{invalid:?}");
+    let quiet = every(20);
+    assert!(quiet.invalid_because.is_empty() && quiet.notes.len() == 1, "{quiet:?}");
+}
+
+#[test]
+fn a_plan_that_cannot_be_carried_out_is_refused() {
+    let tune = |plan: &TuningPlan| tune(plan, &mut Server::new(&[], 1), &|| false).unwrap_err();
+    let none = TuningPlan { knobs: Vec::new(), ..short() };
+    assert!(tune(&none).to_string().contains("0 factors"), "{}", tune(&none));
+    let metric = TuningPlan { primary: "p98".to_owned(), ..short() };
+    assert!(tune(&metric).to_string().contains("`p98` is not a metric"));
+    let mut twice = short();
+    twice.knobs[1] = twice.knobs[0].clone();
+    assert!(tune(&twice).to_string().contains("taken twice"));
+    assert!(!Tally::default().is_good(true) && TRUTH.len() == 3);
+}
