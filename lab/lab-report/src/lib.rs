@@ -38,6 +38,7 @@ mod svg;
 mod swap;
 mod table;
 pub mod text;
+mod tuning;
 
 pub use bench::{BenchFile, Sample};
 pub use page::page;

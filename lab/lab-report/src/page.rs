@@ -7,7 +7,7 @@ use crate::run::{self, Range, Run};
 use crate::scenario;
 use crate::{
     Document, Source, analysis, bench, compare, connect, costs, groups, health, overtime,
-    provenance, search, swap, text,
+    provenance, search, swap, text, tuning,
 };
 use lab_result::ResultFile;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -36,6 +36,7 @@ pub fn page(sources: &[Source], title: Option<&str>) -> String {
     let mut all = of_comparisons(sources);
     all.extend(of_searches(sources));
     all.extend(of_analyses(sources));
+    all.extend(of_tunings(sources));
     all.extend(of_benches(sources));
     all.extend(of_scenarios(sources));
     all.extend(of_runs(&runs));
@@ -103,6 +104,7 @@ fn verdicts(sources: &[Source]) -> Markup {
                 Document::Comparison(file) => { (compare::verdict(file)) }
                 Document::Search(file) => { (search::verdict(file)) }
                 Document::Analysis(file) => { (analysis::verdict(file)) }
+                Document::Tuning(file) => { (tuning::verdict(file)) }
                 Document::Load(_) | Document::Bench(_) | Document::Scenario(_) => {}
             }
         } }
@@ -183,6 +185,21 @@ fn of_analyses(sources: &[Source]) -> Vec<Section> {
     all
 }
 
+fn of_tunings(sources: &[Source]) -> Vec<Section> {
+    let lead = "From a setting's first level to its second one, other settings being equal. A setting is named if \
+                hardly any order of the runs within their blocks would show as much of any setting.";
+    let mut all = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        let Document::Tuning(file) = &source.document else { continue };
+        let title = format!("Effects on {}", file.plan.primary);
+        let section = Section::new(format!("tuning{at}"), title, tuning::findings(file, at));
+        all.push(section.with_lead(plain(lead)));
+        let plan = tuning::plan(file, at);
+        all.push(Section::new(format!("tuned{at}"), "Plan of the trial", plan));
+    }
+    all
+}
+
 fn of_benches(sources: &[Source]) -> Vec<Section> {
     let lead = "A bar is the median of the repeats; the line over it reaches from the lowest to the highest.";
     let mut all = Vec::new();
@@ -233,6 +250,7 @@ fn heading(sources: &[Source], runs: &[Run<'_>]) -> String {
             Document::Comparison(file) => format!("{} beside {}", file.b.name, file.a.name),
             Document::Search(file) => file.server.clone(),
             Document::Analysis(file) => analysis::heading(file),
+            Document::Tuning(file) => format!("Settings of {}", file.plan.server),
             _ => "Servers side by side".to_owned(),
         },
         _ => format!("{} results", sources.len()),

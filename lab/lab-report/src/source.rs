@@ -5,6 +5,7 @@ use crate::scenario::ScenarioFile;
 use lab_result::analysis::{self, AnalysisFile};
 use lab_result::comparison::{self, ComparisonFile};
 use lab_result::search::{self, SearchFile};
+use lab_result::tuning::{self, TuningFile};
 use lab_result::{ReadError, ResultFile};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -28,6 +29,8 @@ pub enum Document {
     Search(Box<SearchFile>),
     /// An analysis of results.
     Analysis(Box<AnalysisFile>),
+    /// A trial of settings.
+    Tuning(Box<TuningFile>),
     /// Several servers beside each other.
     Bench(BenchFile),
     /// A scenario of several servers.
@@ -64,6 +67,7 @@ pub fn read(path: &Path) -> Result<Source, SourceError> {
         }
         Some(search::KIND) => Document::Search(Box::new(search::from_json(path, &octets)?)),
         Some(analysis::KIND) => Document::Analysis(Box::new(analysis::from_json(path, &octets)?)),
+        Some(tuning::KIND) => Document::Tuning(Box::new(tuning::from_json(path, &octets)?)),
         Some(crate::bench::KIND) => Document::Bench(bench(path, &octets)?),
         Some(crate::scenario::KIND) => Document::Scenario(bench(path, &octets)?),
         _ => Document::Load(Box::new(lab_result::from_json(path, &octets)?)),
