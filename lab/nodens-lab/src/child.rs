@@ -87,7 +87,7 @@ impl Server {
         accept: impl Fn(u8) -> bool,
         stop: &AtomicBool,
     ) -> Result<()> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         socket.connect(address)?;
         socket.set_read_timeout(Some(ASK_MAX))?;
         let begin = Instant::now();

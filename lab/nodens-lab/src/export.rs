@@ -6,6 +6,7 @@ use lab_report::{Document, Source};
 use lab_result::comparison::{self, ComparisonFile};
 use lab_result::export::{Format, Options, export};
 use lab_result::search::{self, SearchFile};
+use lab_result::tuning::{self, TuningFile};
 use lab_result::{ResultFile, WriteError};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 /// Arguments of `export`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Result file of `nodens-lab load` or `ab`.
+    /// Result file of `nodens-lab load`, `ab` or `tune`.
     file: PathBuf,
     /// dnsperf, shotgun, dns-metrics, csv, json or hgrm (HdrHistogram's table of percentiles); of a
     /// search or a comparison csv or json.
@@ -60,6 +61,7 @@ pub(crate) enum Kept<'a> {
     Load(&'a ResultFile),
     Search(&'a SearchFile),
     Comparison(&'a ComparisonFile),
+    Tuning(&'a TuningFile),
 }
 
 impl Kept<'_> {
@@ -71,6 +73,9 @@ impl Kept<'_> {
             (Self::Search(file), Format::Csv) => search::csv(file),
             (Self::Comparison(file), Format::Json) => comparison::to_json(file),
             (Self::Comparison(file), Format::Csv) => comparison::csv(file),
+            (Self::Tuning(file), Format::Json) => tuning::to_json(file),
+            (Self::Tuning(file), Format::Csv) => tuning::csv(file),
+            (Self::Tuning(_), _) => no_format("a trial of settings", format)?,
             (Self::Search(_), _) => no_format("a search", format)?,
             (Self::Comparison(_), _) => no_format("a comparison", format)?,
         })
@@ -82,6 +87,7 @@ impl Kept<'_> {
             Self::Load(result) => lab_result::write(path, result),
             Self::Search(file) => search::write(path, file),
             Self::Comparison(file) => comparison::write(path, file),
+            Self::Tuning(file) => tuning::write(path, file),
         }
     }
 
@@ -91,6 +97,7 @@ impl Kept<'_> {
             Self::Load(result) => Document::Load(Box::new(result.clone())),
             Self::Search(file) => Document::Search(Box::new(file.clone())),
             Self::Comparison(file) => Document::Comparison(Box::new(file.clone())),
+            Self::Tuning(file) => Document::Tuning(Box::new(file.clone())),
         };
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         crate::report::write(path, &[Source { name, document }], None)
@@ -121,6 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Document::Load(result) => Kept::Load(&result).export(format, options)?,
         Document::Search(file) => Kept::Search(&file).export(format, options)?,
         Document::Comparison(file) => Kept::Comparison(&file).export(format, options)?,
+        Document::Tuning(file) => Kept::Tuning(&file).export(format, options)?,
         Document::Bench(_) | Document::Scenario(_) => {
             bail!("{}: a benchmark cannot be exported", args.file.display())
         }

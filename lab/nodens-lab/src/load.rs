@@ -2,6 +2,7 @@
 
 mod baseline;
 mod cost;
+pub(crate) mod line;
 pub(crate) mod live;
 pub(crate) mod output;
 pub(crate) mod prometheus;

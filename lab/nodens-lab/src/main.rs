@@ -31,6 +31,7 @@ mod server;
 mod swap;
 mod tapped;
 mod term;
+mod tune;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -80,6 +81,8 @@ enum Command {
     Analyse(Box<analyse::Args>),
     /// Show what a Nodens cache on a node does to the queries of its pods.
     Demo(demo::Args),
+    /// Find out which of many settings of kernel and server matter, and whether users feel it.
+    Tune(Box<tune::Args>),
     /// Work out what search lists cost: from names and a resolv.conf, or from a capture or dnstap.
     Search(Box<search::Args>),
     /// Open connections over TCP and keep them: what each costs a server, and whether it stays.
@@ -90,6 +93,9 @@ enum Command {
     Authority(scenarios::Args),
     /// Measure this load generator beside dnsperf and kxdpgun on the same echo server.
     BenchLab(bench_lab::Args),
+    /// Keep the settings that a trial changes; started by `tune`.
+    #[command(hide = true)]
+    KeepSettings,
 }
 
 fn main() -> ExitCode {
@@ -126,11 +132,13 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => compare::run(&args),
         Command::Analyse(args) => analyse::run(&args),
         Command::Demo(args) => demo::run(&args, stop),
+        Command::Tune(args) => tune::run(&args, stop),
         Command::Search(args) => search::run(&args, stop),
         Command::Hold(args) => hold::run(&args, stop),
         Command::Bench(args) => bench::run(&args, stop),
         Command::Authority(args) => scenarios::run(&args, stop),
         Command::BenchLab(args) => bench_lab::run(&args, stop),
+        Command::KeepSettings => tune::keep(),
     }
 }
 
@@ -163,6 +171,7 @@ mod tests {
             &["bench"],
             &["authority", "ixfr"],
             &["bench-lab"],
+            &["tune", "--server-cmd", "server {port}", "--all-knobs"],
         ] {
             let words = [&["nodens-lab"], line].concat();
             if let Err(error) = Cli::try_parse_from(&words) {

@@ -219,6 +219,11 @@ impl Questions {
         Ok(Some(line))
     }
 
+    /// Whether something was asked for that only a run of its own can do.
+    pub(super) fn needs_a_run(&self) -> bool {
+        self.original_timing || self.warm_up
+    }
+
     /// Where the queries come from, in a few words.
     pub(crate) fn source(&self) -> String {
         let types: Vec<_> = self.qtype().types().map(|qtype| qtype.to_string()).collect();

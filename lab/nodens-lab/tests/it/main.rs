@@ -14,6 +14,7 @@ mod schema;
 mod search;
 mod signed;
 mod truth;
+mod tune;
 mod typed;
 mod workers;
 
