@@ -68,7 +68,6 @@ fn nineteen_of_twenty_searches_are_within_three_percent_though_chance_and_distur
         [(1e-6, 0.0, 24.0), (0.003, 0.0, 27.0), (0.003, 0.05, 31.0), (0.01, 0.05, 46.0)]
     {
         let (near, covered, probes) = simulate(scale, disturbed);
-        println!("scale {scale}, {disturbed} disturbed: {near} near, {covered} covered, {probes}");
         assert!(near >= 95, "{scale} {disturbed}: {near} of 100 within 3 %");
         assert!(covered >= 92, "{scale} {disturbed}: {covered} of 100 intervals");
         assert!(probes <= probes_max, "{scale} {disturbed}: {probes}");
