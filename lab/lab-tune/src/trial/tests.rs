@@ -24,17 +24,6 @@ fn of_a_server_on_which_nothing_matters_nothing_is_confirmed() {
     assert!(tally.named_falsely == 0 && tally.confirmed_falsely == 0, "{tally:?}");
 }
 
-#[test]
-#[ignore = "minutes: `nodens-lab tune --self-test 100` does the same"]
-fn a_hundred_servers_of_each_kind() {
-    for (matters, seed) in [(true, 0), (false, 1_000)] {
-        let tally = simulated::trials(100, seed, matters, &|| false);
-        tally.sentences().iter().for_each(|sentence| eprintln!("{matters}: {sentence}"));
-        assert!(tally.named_falsely <= 5, "{tally:?}");
-        assert!(!matters || tally.named_exactly >= 80, "{tally:?}");
-    }
-}
-
 /// A plan that takes little time.
 fn short() -> TuningPlan {
     let mut plan = simulated::plan(5);
