@@ -354,6 +354,7 @@ fn exit(outcome: &lab_load::Outcome, result: &ResultFile) -> u8 {
 struct Watch {
     metrics: Option<prometheus::Endpoint>,
     live: live::Live,
+    quiet: bool,
 }
 
 impl Watch {
@@ -363,13 +364,15 @@ impl Watch {
         let title = format!("{} replay", settings.target);
         let view = live::View::new(title, (seconds * 10.0).ceil() / 10.0, Some(rate));
         let metrics = args.output.metrics(settings.target)?;
-        Ok(Self { metrics, live: live::Live::new(view) })
+        Ok(Self { metrics, live: live::Live::new(view), quiet: args.output.quiet })
     }
 }
 
 impl Observer for Watch {
     fn second(&mut self, progress: &Progress) {
         self.metrics.iter_mut().for_each(|metrics| metrics.add(progress));
-        self.live.show(progress);
+        if !self.quiet {
+            self.live.show(progress);
+        }
     }
 }
