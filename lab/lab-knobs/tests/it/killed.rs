@@ -71,7 +71,8 @@ fn no_namespace_and_no_process_in_one_outlives_a_killed_run() {
         // A server that is not told that the run has ended.
         let inside = format!("{name}-s");
         let mut server = Command::new("ip");
-        server.args(["netns", "exec", &inside, "sleep", "600"]).stderr(Stdio::null());
+        server.args(["netns", "exec", &inside, "sleep", "60"]);
+        server.stdout(Stdio::null()).stderr(Stdio::null());
         let mut server = server.spawn().unwrap();
         kill_process(pid(&child), Signal::KILL).unwrap();
         met += usize::from(world::ip(&["netns", "list"]).contains(&name));
