@@ -51,8 +51,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         return list::run(args, &keeper);
     }
     let load = Load::read(&args.load, args.seed).context("--load")?;
-    let choices = available(args, &keeper, args.choices()?)?;
-    let (choices, present) = choices;
+    let choices = args.choices()?;
+    rig::check_places(args, &choices)?;
+    let (choices, present) = available(args, &keeper, choices)?;
     let plan = plan::plan(args, &load, (&choices, &present))?;
     if args.plan || (args.host && !args.yes) {
         term::all(&plan::told(&plan, &choices)?).context("cannot write to standard output")?;

@@ -109,7 +109,7 @@ mod tests {
         let load = Load::read("-m tcp --conn-life queries=1 -Q 4k -c 16 -w uniform --count 10", 1)
             .unwrap();
         assert!(load.described.starts_with("tcp (queries=1) "), "{}", load.described);
-        assert!(load.described.contains("4.0k/s poisson, 16 clients"), "{}", load.described);
+        assert!(load.described.contains("4.00k/s poisson, 16 clients"), "{}", load.described);
         assert!(!load.is_closed() && Load::read("-q 4", 1).unwrap().is_closed());
         let at = "198.18.54.1:5300".parse().unwrap();
         let config = load.on(at, Duration::from_secs(3), 9);

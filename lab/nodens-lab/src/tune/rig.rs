@@ -43,6 +43,20 @@ pub(super) struct Rig<'a> {
     begun: Option<(Stage, Instant)>,
 }
 
+/// Whether the server's command or configuration has a place for every setting of the server.
+pub(super) fn check_places(args: &Args, choices: &[Choice]) -> Result<()> {
+    let template = template(args)?;
+    for choice in choices {
+        if let Kind::Server { placeholder } = &choice.knob.kind {
+            let hole = format!("{{{placeholder}}}");
+            if !template.contains(&hole) {
+                bail!("neither --server-cmd nor --config has {hole} for {}", choice.knob.name);
+            }
+        }
+    }
+    Ok(())
+}
+
 impl<'a> Rig<'a> {
     /// Saves the settings, and makes the namespaces if they are to be changed there.
     pub(super) fn begin(
@@ -55,14 +69,6 @@ impl<'a> Rig<'a> {
     ) -> Result<Self> {
         let knobs: Vec<&lab_knobs::Knob> = choices.iter().map(|choice| &*choice.knob).collect();
         let template = template(args)?;
-        for choice in choices {
-            if let Kind::Server { placeholder } = &choice.knob.kind {
-                let hole = format!("{{{placeholder}}}");
-                if !template.contains(&hole) {
-                    bail!("neither --server-cmd nor --config has {hole} for {}", choice.knob.name);
-                }
-            }
-        }
         let session = Session::begin(keeper, scope, &knobs)?;
         for left in session.leftovers() {
             crate::term::note(&format!("note: {left}"));
