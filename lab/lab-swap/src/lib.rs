@@ -4,7 +4,7 @@
 //! - [`Change`]: one field of one object, with what it was and what it becomes. Images, marks, replicas
 //!   and switches of operators are all changes, so one function restores them;
 //! - [`Record`]: all changes of a run, kept in a Lease of the cluster before the first of them is made;
-//! - [`restore`]: puts everything back from that record, as often as it is called;
+//! - [`mod@restore`]: puts everything back from that record, as often as it is called;
 //! - [`owner`]: who would undo a change of the workload, and the change that pauses them;
 //! - [`Workload`]: a Deployment or DaemonSet, its container, its pods, and whether a rollout is over;
 //! - [`counters`]: the kernel's accounts of containers, as kubelets publish them with the time of each reading;
