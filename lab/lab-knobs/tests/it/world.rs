@@ -66,7 +66,8 @@ impl Machine {
     /// A command that runs there.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name]).arg(program);
+        // What a shell starts in the background ignores some signals, and so do its children.
+        command.args(["netns", "exec", &self.name, "env", "--default-signal"]).arg(program);
         command
     }
 
