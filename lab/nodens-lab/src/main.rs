@@ -32,6 +32,7 @@ mod swap;
 mod tapped;
 mod term;
 mod tune;
+mod zones;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -85,6 +86,8 @@ enum Command {
     Tune(Box<tune::Args>),
     /// Work out what search lists cost: from names and a resolv.conf, or from a capture or dnstap.
     Search(Box<search::Args>),
+    /// Rebuild zones, and a Corefile that serves them, from a capture of what a resolver asked.
+    Zones(Box<zones::Args>),
     /// Open connections over TCP and keep them: what each costs a server, and whether it stays.
     Hold(hold::Args),
     /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
@@ -134,6 +137,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&args, stop),
         Command::Tune(args) => tune::run(&args, stop),
         Command::Search(args) => search::run(&args, stop),
+        Command::Zones(args) => zones::run(&args, stop),
         Command::Hold(args) => hold::run(&args, stop),
         Command::Bench(args) => bench::run(&args, stop),
         Command::Authority(args) => scenarios::run(&args, stop),
