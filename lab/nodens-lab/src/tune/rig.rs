@@ -14,7 +14,7 @@ use lab_result::tuning::Values;
 use lab_tune::{Stage, Tuned};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The ports that servers get in turn in a namespace: no connection of the one before is in the way.
@@ -185,10 +185,17 @@ impl Tuned for Rig<'_> {
         let changed = changed.map(|choice| format!("{}={}", choice.knob.name, choice.high));
         let changed: Vec<String> = changed.collect();
         let names = if changed.is_empty() { "the baseline".to_owned() } else { changed.join(", ") };
-        self.start().with_context(|| format!("with {names}"))
+        match self.start() {
+            // A start that was interrupted is no failure of the server: nothing is measured.
+            Err(_) if self.stop.load(Ordering::Relaxed) => Ok(()),
+            started => started.with_context(|| format!("with {names}")),
+        }
     }
 
     fn measure(&mut self, seed: u64) -> Result<Option<Measured<Values>>> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let (server, address) = self.server.as_ref().context("the server was not started")?;
         let address = *address;
         if !self.warm_up.is_zero() && self.run(address, self.warm_up, !seed)?.interrupted {
