@@ -190,12 +190,8 @@ fn damage_is_found_and_what_is_served_stays() {
     fs::write(&path, &octets).unwrap();
     let server = start(zone);
     assert_eq!((server.add(9), server.serial()), (Rcode::SERVFAIL, 5));
-    let lines = server.lines();
-    assert!(
-        lines.contains(
-            "database of zone example.org. cannot be used, updates fail: damaged at octet"
-        ),
-        "{lines}"
+    server.wait_for_line(
+        "database of zone example.org. cannot be used, updates fail: damaged at octet",
     );
     assert_eq!(fs::read(&path).unwrap(), octets);
 }
@@ -233,8 +229,7 @@ fn updates_fail_while_the_disk_does_not_take_them() {
     fs::rename(&path, &aside).unwrap();
     fs::create_dir_all(path.join("full")).unwrap();
     assert_eq!((server.add(1), server.serial()), (Rcode::SERVFAIL, 2));
-    let lines = server.lines();
-    assert!(lines.contains("UPDATE for example.org. failed: committing zone:"), "{lines}");
+    server.wait_for_line("UPDATE for example.org. failed: committing zone:");
     fs::remove_dir_all(&path).unwrap();
     fs::rename(&aside, &path).unwrap();
     assert_eq!((server.add(1), server.serial()), (Rcode::NOERROR, 3));
