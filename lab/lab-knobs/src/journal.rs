@@ -13,11 +13,44 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// How the names of journals end.
 const EXTENSION: &str = "journal";
 /// A journal has a few lines of a few hundred octets; what is larger is none.
 const MOST_OCTETS: u64 = 16 << 20;
+
+/// How often a lock that another process has is tried.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// The lock of a folder. Whoever changes settings of the machine itself has it from before the
+/// leftovers of earlier runs are restored until its own settings are: two such trials would take each
+/// other's values for those that were there at first. Leftovers are touched by its owner only.
+#[derive(Debug)]
+pub(crate) struct Exclusive {
+    _folder: File,
+}
+
+impl Exclusive {
+    /// Takes it; `None` if another process has it all the time.
+    pub(crate) fn take(folder: &Path, patience: Duration) -> Result<Option<Self>, Error> {
+        let failed = |error| Error::File { path: folder.to_owned(), error };
+        prepare(folder).map_err(failed)?;
+        // A file would have to stay: two processes could hold two files of the same name.
+        let open = File::open(folder).map_err(failed)?;
+        let begin = Instant::now();
+        loop {
+            match open.try_lock() {
+                Ok(()) => return Ok(Some(Self { _folder: open })),
+                Err(TryLockError::WouldBlock) if begin.elapsed() < patience => {
+                    std::thread::sleep(AGAIN);
+                }
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+    }
+}
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,8 +85,7 @@ impl Journal {
             move |error| Error::File { path, error }
         };
         prepare(folder).map_err(failed(folder))?;
-        let own = std::process::id();
-        let path = folder.join(format!("{process}-{own}.{EXTENSION}"));
+        let path = name(folder, process, std::process::id());
         // Until it is locked it has a name that no other process looks for.
         let first = path.with_extension("new");
         _ = fs::remove_file(&first);
@@ -151,7 +183,22 @@ impl fmt::Display for Leftover {
     }
 }
 
-/// Restores what runs left behind whose keeper has ended as well.
+/// Restores what one run left whose keeper was killed. On the host that needs [`Exclusive`].
+pub(crate) fn leftover_of(
+    folder: &Path,
+    process: u32,
+    keeper: u32,
+) -> Result<Option<Leftover>, Error> {
+    let path = name(folder, process, keeper);
+    leftover(&path).map_err(|error| Error::File { path, error })
+}
+
+/// The journal of a session of `process`.
+fn name(folder: &Path, process: u32, keeper: u32) -> PathBuf {
+    folder.join(format!("{process}-{keeper}.{EXTENSION}"))
+}
+
+/// Restores what runs left behind whose keeper has ended as well. To be called with [`Exclusive`].
 pub(crate) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, Error> {
     let failed = |error| Error::File { path: folder.to_owned(), error };
     let entries = match fs::read_dir(folder) {

@@ -7,7 +7,8 @@
 
 use crate::catalogue::PRESENT;
 use crate::error::Error;
-use crate::journal::{self, Journal, Leftover, Line};
+use crate::journal::{self, Exclusive, Journal, Leftover, Line};
+use crate::place::Place;
 use crate::protocol::{Reply, Request};
 use crate::setting::Setting;
 use std::collections::BTreeMap;
@@ -15,11 +16,17 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// Tells the keeper which folder its journal belongs to.
 const FOLDER: &str = "NODENS_LAB_JOURNALS";
 /// The folder unless another one is chosen.
 const DEFAULT_FOLDER: &str = "/var/lib/nodens-lab/journals";
+
+/// How long a trial of the machine waits for another one, whose keeper may just restore.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What is said after that.
+const BUSY: &str = "another trial changes settings of this machine, or restores them";
 
 /// How the process that changes settings is started, and where its journals are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +49,31 @@ impl Keeper {
         self
     }
 
-    /// Restores what runs left changed whose keeper has ended as well, and says so.
+    /// Restores what runs left changed whose keeper has ended as well, and says so. While a trial changes
+    /// settings of the machine nothing is done: it has done so itself.
     ///
     /// # Errors
     ///
     /// The folder cannot be read, or other users can write to it.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, Error> {
+        match Exclusive::take(&self.folder, Duration::ZERO)? {
+            Some(_lock) => journal::leftovers(&self.folder),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The same for a session whose keeper has the lock of the folder.
+    pub(crate) fn leftovers_of_host(&self) -> Result<Vec<Leftover>, Error> {
         journal::leftovers(&self.folder)
+    }
+
+    /// Restores what this process has changed by a keeper that was killed.
+    pub(crate) fn leftover_of(&self, keeper: u32, host: bool) -> Result<Option<Leftover>, Error> {
+        let lock = if host { Exclusive::take(&self.folder, PATIENCE)? } else { None };
+        if host && lock.is_none() {
+            return Err(Error::Failed(vec![format!("{BUSY}: it restores those of this one, too")]));
+        }
+        journal::leftover_of(&self.folder, std::process::id(), keeper)
     }
 
     pub(crate) fn start(&self) -> Result<Connection, Error> {
@@ -162,7 +187,8 @@ pub fn run() -> Result<(), Error> {
     // No folder is kept in use by a process that users do not see.
     _ = std::env::set_current_dir("/");
     say(&Reply::Done);
-    let mut work = Work { journal: &mut journal, knobs: BTreeMap::new() };
+    let mut work =
+        Work { journal: &mut journal, folder: &folder, machine: None, knobs: BTreeMap::new() };
     let mut asked = false;
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
@@ -175,7 +201,11 @@ pub fn run() -> Result<(), Error> {
             Err(error) => say(&Reply::Failed(vec![format!("request `{line}`: {error}")])),
         }
     }
-    end(journal, program, asked)
+    // The machine stays locked until its settings are restored.
+    let machine = work.machine.take();
+    let ended = end(journal, program, asked);
+    drop(machine);
+    ended
 }
 
 /// Restores everything and reports it: to the program, or to whoever reads the terminal.
@@ -212,6 +242,9 @@ fn say(reply: &Reply) {
 
 struct Work<'a> {
     journal: &'a mut Journal,
+    folder: &'a Path,
+    /// What settings of the machine are changed with.
+    machine: Option<Exclusive>,
     /// The settings of each knob with their saved values.
     knobs: BTreeMap<String, Vec<(Setting, String)>>,
 }
@@ -219,6 +252,17 @@ struct Work<'a> {
 impl Work<'_> {
     fn request(&mut self, request: Request) -> Reply {
         match request {
+            Request::Machine => match Exclusive::take(self.folder, PATIENCE) {
+                Ok(Some(lock)) => {
+                    self.machine = Some(lock);
+                    Reply::Done
+                }
+                Ok(None) => Reply::Failed(vec![BUSY.to_owned()]),
+                Err(error) => Reply::Failed(vec![error.to_string()]),
+            },
+            Request::Save { place: Place::Host, .. } if self.machine.is_none() => {
+                Reply::Failed(vec!["settings of the machine need its lock".to_owned()])
+            }
             Request::Make(network) => {
                 let made = self.journal.append(&Line::Network(network.clone()));
                 let made = made.map_err(|error| error.to_string()).and_then(|()| network.make());

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 /// What the keeper is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Request {
+    /// Take the lock without which no settings of the machine itself are changed.
+    Machine,
     /// Make the namespaces.
     Make(Network),
     /// Find a setting and save its value.

@@ -98,13 +98,19 @@ impl Session {
     }
 
     fn start(keeper: &Keeper, scope: &Scope) -> Result<Self, Error> {
-        let leftovers = keeper.leftovers()?;
+        let mut connection = keeper.start()?;
+        let leftovers = if scope.is_namespace() {
+            keeper.leftovers()?
+        } else {
+            connection.order(&Request::Machine)?;
+            keeper.leftovers_of_host()?
+        };
         if let Some(left) = leftovers.iter().find(|left| !left.failed.is_empty()) {
             return Err(Error::Leftover(left.to_string()));
         }
         let mut session = Self {
             keeper: keeper.clone(),
-            connection: keeper.start()?,
+            connection,
             scope: scope.clone(),
             saved: BTreeMap::new(),
             leftovers,
@@ -249,8 +255,9 @@ impl Session {
             Err(Error::Failed(failed)) => Err(Error::Failed(failed)),
             // Its keeper was killed: this process does the work.
             _ => {
-                let left = self.keeper.leftovers()?;
-                match left.into_iter().find(|left| !left.failed.is_empty()) {
+                let host = !self.scope.is_namespace();
+                let left = self.keeper.leftover_of(self.connection.process(), host)?;
+                match left.filter(|left| !left.failed.is_empty()) {
                     Some(left) => Err(Error::Leftover(left.to_string())),
                     None => sockets,
                 }

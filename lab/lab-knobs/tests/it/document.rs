@@ -32,6 +32,8 @@ Some claims contradict each other, and two name what Linux does anyway: `tcp_sac
   what still runs in the trial's network namespaces, removes them, and then the journal.
 - If the keeper was killed as well, the next trial finds the journal, in `/var/lib/nodens-lab/journals`, and restores first. A journal
   from before the machine was started is removed: no setting survives that. What cannot be restored is an error, and nothing begins.
+- One trial at a time changes settings of the machine (`--host`): its keeper has a lock of the folder until all is restored. A second
+  one waits for 5 s and is refused. Trials in network namespaces do not wait for each other.
 - Settings that this kernel or a network namespace lacks are reported before anything starts, with the reason.
 - A queueing discipline that somebody has configured is not touched, since it could not be restored exactly.
 - A process manager that kills a whole control group with SIGKILL (systemd after `TimeoutStopSec`) kills the keeper, too.

@@ -4,6 +4,7 @@
 //! one of [`roles`].
 
 mod document;
+mod exclusive;
 mod killed;
 mod listeners;
 mod namespaces;
