@@ -55,8 +55,9 @@ impl Exclusive {
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Line {
-    /// A process changes settings while the machine has this boot ID.
-    Begin { process: u32, boot: String },
+    /// A process changes settings while the machine has this boot ID; `network` is the network
+    /// namespace that it is in, whose settings are those without the name of one.
+    Begin { process: u32, boot: String, network: u64 },
     /// Namespaces that it is about to make.
     Network(Network),
     /// A value before it was changed.
@@ -93,7 +94,7 @@ impl Journal {
         let file = file.map_err(failed(&first))?;
         file.lock_shared().map_err(failed(&first))?;
         let mut journal = Self { path: path.clone(), file, undo: Undo::default() };
-        journal.append(&Line::Begin { process, boot: boot() })?;
+        journal.append(&Line::Begin { process, boot: boot(), network: own_network() })?;
         fs::rename(&first, &path).map_err(failed(&path))?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed(folder))?;
         Ok(journal)
@@ -236,9 +237,14 @@ fn leftover(path: &Path) -> io::Result<Option<Leftover>> {
     }
     let mut text = Vec::new();
     (&file).take(MOST_OCTETS).read_to_end(&mut text)?;
-    let Contents { undo, other_boot, damaged } = Contents::read(&String::from_utf8_lossy(&text));
-    let failed = if other_boot { Vec::new() } else { undo.end() };
-    let restored = if other_boot { 0 } else { undo.saved.len() };
+    let contents = Contents::read(&String::from_utf8_lossy(&text));
+    let elsewhere = contents.elsewhere();
+    let Contents { undo, other_boot, damaged, .. } = contents;
+    let (restored, failed) = match elsewhere {
+        _ if other_boot => (0, Vec::new()),
+        Some(why) => (0, vec![why]),
+        None => (undo.saved.len(), undo.end()),
+    };
     if failed.is_empty() {
         match damaged {
             0 => fs::remove_file(path)?,
@@ -255,10 +261,27 @@ fn leftover(path: &Path) -> io::Result<Option<Leftover>> {
 struct Contents {
     undo: Undo,
     other_boot: bool,
+    /// The network namespace of its process, if the line that says so can be read.
+    network: Option<u64>,
     damaged: usize,
 }
 
 impl Contents {
+    /// Why nothing can be restored from here: the settings are those of another network namespace, and
+    /// have the same paths as those of this one.
+    fn elsewhere(&self) -> Option<String> {
+        let own = own_network();
+        let of_host = self.undo.saved.iter().any(|(setting, _)| setting.is_of_host());
+        if !of_host || (own != 0 && self.network == Some(own)) {
+            return None;
+        }
+        let there = self.network.map_or("an unknown one".to_owned(), |id| format!("net:[{id}]"));
+        Some(format!(
+            "its settings are those of another network namespace, {there}, and this is net:[{own}]: begin a trial there, or \
+             remove the journal if that namespace is gone"
+        ))
+    }
+
     fn read(text: &str) -> Self {
         let mut contents = Self::default();
         // A line that was cut was not yet on the disk, so what it describes was not done.
@@ -266,7 +289,10 @@ impl Contents {
         for line in whole.lines() {
             match decode(line) {
                 None => contents.damaged += 1,
-                Some(Line::Begin { boot: of, .. }) => contents.other_boot = of != boot(),
+                Some(Line::Begin { boot: of, network, .. }) => {
+                    contents.other_boot = of != boot();
+                    contents.network = Some(network);
+                }
                 Some(line) => contents.undo.take(line),
             }
         }
@@ -293,6 +319,11 @@ fn sum(json: &str) -> String {
 fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
+}
+
+/// The number of the network namespace of this thread; 0 if it cannot be read.
+fn own_network() -> u64 {
+    fs::metadata("/proc/thread-self/ns/net").map_or(0, |data| data.ino())
 }
 
 /// A folder that only this user can write to: what stands in it is written to settings of the kernel.

@@ -104,6 +104,11 @@ impl Setting {
         }
     }
 
+    /// Whether it is in no namespace that has a name here.
+    pub(crate) fn is_of_host(&self) -> bool {
+        self.place == Place::Host
+    }
+
     /// The present value.
     pub(crate) fn read(&self) -> Result<String, String> {
         match &self.item {

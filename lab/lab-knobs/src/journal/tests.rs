@@ -37,7 +37,7 @@ fn a_journal_that_is_in_use_is_left_alone_and_one_that_is_not_is_restored_and_re
 
 #[test]
 fn a_journal_that_is_cut_at_any_octet_is_read_as_far_as_it_goes() {
-    let begin = encode(&Line::Begin { process: 7, boot: boot() });
+    let begin = encode(&Line::Begin { process: 7, boot: boot(), network: own_network() });
     let text = format!("{begin}{}{}", encode(&saved()), encode(&saved()));
     let mut most = 0;
     for end in 0..=text.len() {
@@ -52,7 +52,11 @@ fn a_journal_that_is_cut_at_any_octet_is_read_as_far_as_it_goes() {
 
 #[test]
 fn damaged_lines_are_counted_and_the_others_count() {
-    let text = format!("{}{}", encode(&Line::Begin { process: 7, boot: boot() }), encode(&saved()));
+    let text = format!(
+        "{}{}",
+        encode(&Line::Begin { process: 7, boot: boot(), network: own_network() }),
+        encode(&saved())
+    );
     for at in 0..text.len() {
         let mut octets = text.clone().into_bytes();
         octets[at] ^= 1;
@@ -72,7 +76,7 @@ fn damaged_lines_are_counted_and_the_others_count() {
 fn nothing_is_written_that_was_saved_before_the_machine_was_started() {
     let folder = folder();
     let Line::Saved { setting, .. } = saved() else { return };
-    let begin = Line::Begin { process: 7, boot: "another".to_owned() };
+    let begin = Line::Begin { process: 7, boot: "another".to_owned(), network: own_network() };
     let wrong = Line::Saved { setting, value: "not a number".to_owned() };
     let text = format!("{}{}", encode(&begin), encode(&wrong));
     fs::write(folder.path().join("7-8.journal"), text).unwrap();
@@ -85,13 +89,36 @@ fn nothing_is_written_that_was_saved_before_the_machine_was_started() {
 fn what_cannot_be_restored_is_said_and_its_journal_stays() {
     let folder = folder();
     let Line::Saved { setting, .. } = saved() else { return };
-    let begin = Line::Begin { process: 7, boot: boot() };
+    let begin = Line::Begin { process: 7, boot: boot(), network: own_network() };
     let wrong = Line::Saved { setting, value: "not a number".to_owned() };
     let path = folder.path().join("7-8.journal");
     fs::write(&path, format!("{}{}", encode(&begin), encode(&wrong))).unwrap();
     let left = leftovers(folder.path()).unwrap().remove(0);
     assert!(left.to_string().contains("failed: /proc/sys/kernel/pid_max is "), "{left}");
     assert!(path.exists());
+}
+
+#[test]
+fn settings_of_another_network_namespace_are_not_written_here() {
+    let folder = folder();
+    let begin = Line::Begin { process: 7, boot: boot(), network: own_network() + 1 };
+    let path = folder.path().join("7-8.journal");
+    fs::write(&path, format!("{}{}", encode(&begin), encode(&saved()))).unwrap();
+    // Without the line that says where they are they are as strange.
+    let without = folder.path().join("8-9.journal");
+    fs::write(&without, encode(&saved())).unwrap();
+    let left = leftovers(folder.path()).unwrap();
+    assert_eq!(left.len(), 2);
+    for left in left {
+        assert_eq!(left.restored, 0);
+        assert!(left.to_string().contains("another network namespace"), "{left}");
+    }
+    assert!(path.exists() && without.exists());
+    // Nothing is left of those from before the machine was started.
+    let begin = Line::Begin { process: 7, boot: "another".to_owned(), network: 1 };
+    fs::write(&path, format!("{}{}", encode(&begin), encode(&saved()))).unwrap();
+    fs::remove_file(&without).unwrap();
+    assert!(leftovers(folder.path()).unwrap()[0].other_boot && !path.exists());
 }
 
 #[test]

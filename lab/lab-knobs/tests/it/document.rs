@@ -32,6 +32,8 @@ Some claims contradict each other, and two name what Linux does anyway: `tcp_sac
   what still runs in the trial's network namespaces, removes them, and then the journal.
 - If the keeper was killed as well, the next trial finds the journal, in `/var/lib/nodens-lab/journals`, and restores first. A journal
   from before the machine was started is removed: no setting survives that. What cannot be restored is an error, and nothing begins.
+- Settings of the machine are those of the network namespace that the trial was started in (`ip netns exec`, containers). A journal of
+  another one is not restored here: that is an error that names the namespace by its number.
 - One trial at a time changes settings of the machine (`--host`): its keeper has a lock of the folder until all is restored. A second
   one waits for 5 s and is refused. Trials in network namespaces do not wait for each other.
 - Settings that this kernel or a network namespace lacks are reported before anything starts, with the reason.
