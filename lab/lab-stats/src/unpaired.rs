@@ -6,8 +6,8 @@
 use crate::paired::{mean_ranks, median_of};
 use crate::{Interval, normal};
 
-/// Up to this many comparisons of a value of A with one of B, without ties, p is exact.
-const EXACT_MAX: usize = 400;
+/// Up to this many values of the smaller sample times all values, p is exact.
+const EXACT_MAX: usize = 800;
 
 /// The Mann–Whitney test of two independent samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,8 +16,8 @@ pub struct MannWhitney {
     pub u: f64,
     /// The two-sided p-value.
     pub p: f64,
-    /// Whether p is exact; else it is the normal approximation with corrections for ties and
-    /// continuity.
+    /// Whether p is exact, of all ways to share these values out, ties with their mean ranks; else it is
+    /// the normal approximation with corrections for ties and continuity.
     pub exact: bool,
     /// Cliff's delta: P(B > A) − P(B < A), from −1 to 1.
     pub delta: f64,
@@ -34,10 +34,21 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<MannWhitney> {
     let (lower, higher) = (count(|d| d < 0.0), count(|d| d > 0.0));
     let u = lower + (pairs - lower - higher) / 2.0;
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
-    let ties = ties(&all);
-    let exact = ties == 0.0 && differences.len() <= EXACT_MAX;
-    let p = if exact { exact_p(a.len(), b.len(), u) } else { normal_p(a.len(), b.len(), u, ties) };
+    let exact = is_exact(a.len(), b.len());
+    let p =
+        if exact { exact_p(&all, a.len(), u) } else { normal_p(a.len(), b.len(), u, ties(&all)) };
     Some(MannWhitney { u, p, exact, delta: (higher - lower) / pairs, shift })
+}
+
+/// The smallest p-value that samples of these sizes can have: two of all ways to share values out are the
+/// most extreme ones.
+pub fn least_p(first: usize, second: usize) -> f64 {
+    let ways = (1..=first).fold(1.0, |ways, k| ways * (second + k) as f64 / k as f64);
+    (2.0_f64 / ways).min(1.0)
+}
+
+fn is_exact(first: usize, second: usize) -> bool {
+    first.min(second).saturating_mul(first + second) <= EXACT_MAX
 }
 
 /// Σ (t³ − t) over groups of `t` equal values.
@@ -58,25 +69,25 @@ fn normal_p(first: usize, second: usize, u: f64, ties: f64) -> f64 {
 
 /// The interval of the shift from `a` to `b` that inverts the test (Moses, 1965): from the differences
 /// of all pairs of values, as many cut off at both ends as the test at `alpha` rejects. Assumes that the
-/// groups have the same shape. `None` where even all differences are no such interval, as with three
-/// values of each at 0.05.
+/// groups have the same shape. Values that tie count as values of a distribution without ties that were
+/// rounded: with its ends included, the interval holds the shift at least as often (Noether, 1967). `None`
+/// where even all differences are no such interval, as with three values of each at 0.05, equal or not.
 pub fn shift_interval(a: &[f64], b: &[f64], alpha: f64) -> Option<Interval> {
     let mut differences: Vec<f64> = b.iter().flat_map(|b| a.iter().map(move |a| b - a)).collect();
     differences.sort_by(f64::total_cmp);
-    let all: Vec<f64> = a.iter().chain(b).copied().collect();
-    let ties = ties(&all);
-    let cut = if ties == 0.0 && differences.len() <= EXACT_MAX {
-        let row = exact(a.len(), b.len());
-        let total: f64 = row.iter().sum();
+    let cut = if is_exact(a.len(), b.len()) {
+        let places: Vec<f64> = (0..a.len() + b.len()).map(|place| place as f64).collect();
+        let row = exact(&places, a.len());
+        let total: f64 = row.iter().map(|(_, ways)| ways).sum();
         let mut below = 0.0;
-        let rejected = row.iter().take_while(|ways| {
-            below += **ways / total;
+        let rejected = row.iter().take_while(|(_, ways)| {
+            below += ways / total;
             below <= alpha / 2.0
         });
         rejected.count()
     } else {
         let half = differences.len() as f64 / 2.0;
-        let spread = (deviation_squared(a.len(), b.len(), ties)).sqrt();
+        let spread = (deviation_squared(a.len(), b.len(), 0.0)).sqrt();
         // The continuity correction of the test is half a step outwards.
         let rejected = half - 0.5 + normal::quantile(alpha / 2.0) * spread;
         if rejected < 0.0 { 0 } else { rejected.floor() as usize + 1 }
@@ -93,42 +104,38 @@ fn deviation_squared(first: usize, second: usize, ties: f64) -> f64 {
     m * n / 12.0 * (all + 1.0 - ties / (all * (all - 1.0)))
 }
 
-/// Twice the smaller tail of the exact distribution of U.
-fn exact_p(first: usize, second: usize, u: f64) -> f64 {
-    let row = exact(first, second);
-    let total: f64 = row.iter().sum();
-    let smaller = u.min((first * second) as f64 - u) as usize;
-    let tail: f64 = row.iter().take(smaller + 1).sum();
-    (2.0 * tail / total).min(1.0)
+/// The part of all ways whose U is as far from the middle, `all` having the values of the first sample first.
+fn exact_p(all: &[f64], first: usize, u: f64) -> f64 {
+    let row = exact(all, first);
+    let total: f64 = row.iter().map(|(_, ways)| ways).sum();
+    let middle = (first * (all.len() - first)) as f64 / 2.0;
+    let far = row.iter().filter(|(other, _)| (other - middle).abs() >= (u - middle).abs());
+    (far.map(|(_, ways)| ways).sum::<f64>() / total).min(1.0)
 }
 
-/// In how many orders of the values U is 0, 1, 2 and so on.
-fn exact(first: usize, second: usize) -> Vec<f64> {
-    let product = first * second;
-    // Ways to reach a sum of ranks, by values of the first sample so far (Mann and Whitney, 1947).
-    let mut ways = vec![vec![0.0_f64; product + 1]; first + 1];
+/// The values that U can have, from the lowest, and in how many of all ways to take the smaller of both
+/// samples out of `all` it has each. That of the other sample is as far from the middle.
+fn exact(all: &[f64], first: usize) -> Vec<(f64, f64)> {
+    let size = first.min(all.len() - first);
+    // Twice a mean rank is a whole number.
+    let ranks: Vec<usize> = mean_ranks(all).iter().map(|rank| (rank * 2.0) as usize).collect();
+    let width = 2 * all.len() * size + 1;
+    // Ways to take so many values with this sum of ranks (Mann and Whitney, 1947; Streitberg and Röhmel, 1986).
+    let mut ways = vec![vec![0.0_f64; width]; size + 1];
     if let Some(none) = ways.first_mut().and_then(|row| row.first_mut()) {
         *none = 1.0;
     }
-    for below in 0..=second {
-        let mut next = ways.clone();
-        for taken in 1..=first {
-            for sum in 0..=product {
-                let before = sum.checked_sub(below);
-                let before = before.and_then(|rest| next.get(taken - 1)?.get(rest).copied());
-                let without = if below == 0 { 0.0 } else { get(&ways, taken, sum) };
-                if let Some(slot) = next.get_mut(taken).and_then(|row| row.get_mut(sum)) {
-                    *slot = without + before.unwrap_or(0.0);
-                }
-            }
+    for rank in ranks {
+        for taken in (1..=size).rev() {
+            let Some((fewer, row)) = ways.split_at_mut_checked(taken) else { continue };
+            let (Some(fewer), Some(row)) = (fewer.last(), row.first_mut()) else { continue };
+            row.iter_mut().skip(rank).zip(fewer).for_each(|(slot, ways)| *slot += ways);
         }
-        ways = next;
     }
-    ways.pop().unwrap_or_default()
-}
-
-fn get(ways: &[Vec<f64>], taken: usize, sum: usize) -> f64 {
-    ways.get(taken).and_then(|row| row.get(sum)).copied().unwrap_or(0.0)
+    let least = (size * (size + 1)) as f64 / 2.0;
+    let sums = ways.pop().unwrap_or_default().into_iter().enumerate();
+    let used = sums.filter(|(_, ways)| *ways > 0.0);
+    used.map(|(sum, ways)| (sum as f64 / 2.0 - least, ways)).collect()
 }
 
 #[cfg(test)]
@@ -163,5 +170,26 @@ mod tests {
         }
         assert_eq!(shift_interval(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], 0.05), None);
         assert_eq!(shift_interval(&[], &[1.0], 0.05), None);
+    }
+
+    #[test]
+    fn ties_of_few_values_have_the_exact_p_and_no_interval() {
+        // 2 of the 20 ways to share them out, and 2 of 6 with two values each.
+        let test = mann_whitney(&[3.0; 3], &[4.0; 3]).unwrap();
+        assert!((test.p - 0.1).abs() < 1e-12 && test.exact, "{test:?}");
+        assert!((least_p(3, 3) - 0.1).abs() < 1e-12);
+        assert!((mann_whitney(&[3.0; 2], &[4.0; 2]).unwrap().p - least_p(2, 2)).abs() < 1e-12);
+        assert!((mann_whitney(&[3.0; 9], &[3.0; 4]).unwrap().p - 1.0).abs() < 1e-12);
+        assert_eq!(shift_interval(&[3.0; 2], &[3.0; 2], 0.1), None);
+        assert_eq!(shift_interval(&[3.0; 3], &[3.0; 3], 0.05), None);
+        let many = shift_interval(&[3.0; 10], &[3.0; 10], 0.05);
+        assert_eq!(many, Some(Interval { low: 0.0, high: 0.0 }));
+    }
+
+    #[test]
+    fn p_does_not_depend_on_which_sample_is_the_first() {
+        let (a, b) = ([1.0, 2.0, 2.0, 7.0, 9.0, 9.0, 11.0], [2.0, 9.0, 12.0, 13.0]);
+        let (one, other) = (mann_whitney(&a, &b).unwrap(), mann_whitney(&b, &a).unwrap());
+        assert!((one.p - other.p).abs() < 1e-12, "{one:?} {other:?}");
     }
 }
