@@ -18,15 +18,16 @@ pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
 pub fn median_interval(values: &[f64], alpha: f64) -> Option<Interval> {
     let sorted = sorted(values);
     // How many values lie below the median: binomial with one half.
-    let mut chance = 0.5_f64.powi(i32::try_from(sorted.len()).ok()?);
+    // In logarithms: of more than a thousand values, one half to their number is 0.
+    let mut chance = -(sorted.len() as f64) * std::f64::consts::LN_2;
     let (mut below, mut cut) = (0.0, 0);
     for at in 0..sorted.len() / 2 {
-        below += chance;
+        below += chance.exp();
         if below > alpha / 2.0 {
             break;
         }
         cut = at + 1;
-        chance *= (sorted.len() - at) as f64 / (at + 1) as f64;
+        chance += ((sorted.len() - at) as f64 / (at + 1) as f64).ln();
     }
     let low = *sorted.get(cut.checked_sub(1)?)?;
     let high = *sorted.get(sorted.len() - cut)?;
@@ -61,7 +62,17 @@ mod tests {
             assert_eq!(median_interval(&values, 0.05), Some(Interval { low, high }), "{count}");
         }
         assert_eq!(median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.05), None);
-        // A chance below what a number can hold is none.
-        assert!(median_interval(&vec![1.0; 3_000], 0.05).is_some());
+    }
+
+    #[test]
+    fn the_interval_of_a_median_of_many_values_has_a_width() {
+        // By the normal distribution, 1.96 × √n ÷ 2 from the middle.
+        for count in [1_000, 1_075, 3_000] {
+            let values: Vec<f64> = (1..=count).map(f64::from).collect();
+            let ends = median_interval(&values, 0.05).unwrap();
+            let (middle, half) = (f64::from(count) / 2.0, 0.98 * f64::from(count).sqrt());
+            assert!((ends.low - (middle - half)).abs() < 2.0, "{count}: {ends:?}");
+            assert!((ends.high - (middle + half)).abs() < 2.0, "{count}: {ends:?}");
+        }
     }
 }
