@@ -296,10 +296,13 @@ fn pairs(present: &[usize], baseline: Option<usize>) -> Vec<[usize; 2]> {
 
 fn notes(column: &Column, margin: f64) -> Vec<String> {
     let mut notes = Vec::new();
-    if column.resolution > margin / 5.0 {
+    let resolution = column.resolution();
+    let is_compared = column.groups.iter().filter(|group| group.all.len() > 1).count() > 1;
+    if resolution > margin / 5.0 && (is_compared || !column.is_cut()) {
+        let what = if column.is_cut() { "last digits" } else { "buckets" };
         notes.push(format!(
-            "its buckets are {:.1} % wide: a margin of {:.1} % cannot be shown to be kept",
-            column.resolution * 100.0,
+            "its {what} are {:.1} % wide: a margin of {:.1} % cannot be shown to be kept",
+            resolution * 100.0,
             margin * 100.0
         ));
     }

@@ -62,7 +62,9 @@ pub(crate) struct Column {
     /// For each group in order; empty where it has none.
     pub(crate) groups: Vec<Values>,
     /// The widest bucket of its values as a part of them; 0 if they are no percentiles.
-    pub(crate) resolution: f64,
+    resolution: f64,
+    /// The widest step of the digits of its values: as a part of them, and in their unit.
+    digits: [f64; 2],
 }
 
 impl Column {
@@ -89,6 +91,21 @@ impl Column {
             && self.groups.iter().flat_map(|group| &group.all).all(|value| *value > 0.0)
     }
 
+    /// How finely its values are known: as a part of them where differences are ratios.
+    pub(crate) fn resolution(&self) -> f64 {
+        self.resolution.max(self.of_digits())
+    }
+
+    /// Whether what is known of its values ends with their last digit, and not with a bucket.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.of_digits() > self.resolution
+    }
+
+    fn of_digits(&self) -> f64 {
+        let [part, step] = self.digits;
+        if self.is_ratio() { part } else { step }
+    }
+
     /// The groups that have values, with their index.
     pub(crate) fn present(&self) -> Vec<usize> {
         let with = self.groups.iter().enumerate().filter(|(_, values)| !values.all.is_empty());
@@ -109,6 +126,11 @@ pub(crate) fn columns(groups: &[Group], by_part: bool, settings: &Settings) -> V
                     if crate::trial::PERCENTILES.iter().any(|(name, _)| *name == figure.metric) {
                         column.resolution =
                             column.resolution.max(measured.resolution(figure.value));
+                    }
+                    if figure.step > 0.0 {
+                        let [part, step] = &mut column.digits;
+                        *part = part.max(figure.step / figure.value.abs());
+                        *step = step.max(figure.step);
                     }
                     let Some(values) = column.groups.get_mut(at) else { continue };
                     let is_first = !touched.contains(&figure.metric);
@@ -161,6 +183,7 @@ fn column<'c>(columns: &'c mut Vec<Column>, figure: &Figure, groups: usize) -> &
             unit: figure.unit.clone(),
             groups: vec![Values::default(); groups],
             resolution: 0.0,
+            digits: [0.0; 2],
         });
         columns.len() - 1
     });

@@ -29,6 +29,8 @@ pub(crate) struct Raw {
     values: [Vec<f64>; 2],
     is_bound: bool,
     is_fine: bool,
+    /// Whether values that were not measured in pairs are too few to show anything.
+    is_too_few: bool,
     is_ratio: bool,
 }
 
@@ -57,7 +59,8 @@ pub(crate) fn raw(
         margin: limits,
         equivalent_p: None,
         is_bound: first.1.bounds + second.1.bounds > 0,
-        is_fine: column.resolution <= margin / 5.0,
+        is_fine: column.resolution() <= margin / 5.0,
+        is_too_few: false,
         is_ratio,
         values: [a, b],
     };
@@ -125,18 +128,17 @@ impl Raw {
         self.contrast.p = Some(test.p);
         self.contrast.p_exact = test.exact;
         self.contrast.delta = Some(test.delta);
-        let (m, n) = (a.len(), b.len());
-        // Two of the orders of all values are the most extreme ones.
-        let orders = (1..=m).fold(1.0, |ways, k| ways * (n + k) as f64 / k as f64);
-        self.too_few(2.0 / orders, alpha);
+        self.is_too_few = self.too_few(unpaired::least_p(a.len(), b.len()), alpha);
     }
 
-    /// Says that no values could show a difference, if `least` is the smallest p-value there is.
-    fn too_few(&mut self, least: f64, alpha: f64) {
-        if least > alpha {
+    /// Whether no values could show a difference, `least` being the smallest p-value there is; and says so.
+    fn too_few(&mut self, least: f64, alpha: f64) -> bool {
+        let is_too_few = least > alpha;
+        if is_too_few {
             let [m, n] = self.contrast.values;
             self.contrast.because = format!("with {m} and {n} values p is {least:.2} at least");
         }
+        is_too_few
     }
 
     fn shown(&self, difference: f64) -> f64 {
@@ -172,7 +174,7 @@ impl Raw {
         let differs = adjusted <= alpha;
         let excludes = self.contrast.interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
         self.contrast.shown = match () {
-            () if within && self.is_fine && !self.is_bound => Shown::Equivalent,
+            () if within && self.is_fine && !self.is_bound && !self.is_too_few => Shown::Equivalent,
             () if differs && (excludes || self.is_bound) && self.contrast.estimate < 0.0 => {
                 Shown::Lower
             }

@@ -39,6 +39,8 @@ pub struct Figure {
     pub value: f64,
     /// Whether it is only known to be at least that: a percentile among lost queries.
     pub is_bound: bool,
+    /// One unit of its last digit; 0 if it was not cut.
+    pub step: f64,
 }
 
 impl Figure {
@@ -59,7 +61,7 @@ impl Figure {
 
     /// Any value.
     pub fn new(metric: &str, unit: Unit, value: f64) -> Self {
-        Self { metric: metric.to_owned(), unit, value, is_bound: false }
+        Self { metric: metric.to_owned(), unit, value, is_bound: false, step: 0.0 }
     }
 }
 

@@ -106,6 +106,28 @@ fn three_values_show_nothing_and_that_is_said() {
 }
 
 #[test]
+fn few_values_that_tie_are_not_judged_and_cut_ones_are_never_equivalent() {
+    let found = |a: &[f64], b: &[f64]| {
+        let text = table(&[("a", a), ("b", b)], false);
+        only(&analysed(&[("t", &text)], &Settings::default()).unwrap()).clone()
+    };
+    let higher = found(&[3.0; 3], &[4.0; 3]);
+    assert_eq!((higher.shown, higher.p_exact), (Shown::Inconclusive, true), "{higher:?}");
+    assert_eq!(higher.because, "with 3 and 3 values p is 0.10 at least");
+    assert!((higher.p.unwrap() - 0.1).abs() < 1e-9, "{higher:?}");
+    for few in [2, 3] {
+        let same = found(&vec![3.001; few], &vec![3.001; few]);
+        assert_eq!((same.shown, same.interval), (Shown::Inconclusive, None), "{same:?}");
+    }
+    // Of whole milliseconds, 3 is anything up to 4; of thousandths, it is what it says.
+    assert_eq!(found(&[3.0; 10], &[3.0; 10]).shown, Shown::Inconclusive);
+    assert_eq!(found(&[3.001; 10], &[3.001; 10]).shown, Shown::Equivalent);
+    let text = table(&[("a", &[3.0; 10]), ("b", &[3.0; 10])], false);
+    let notes = analysed(&[("t", &text)], &Settings::default()).unwrap().metrics[0].notes.clone();
+    assert!(notes[0].starts_with("its last digits are 33.3 % wide"), "{notes:?}");
+}
+
+#[test]
 fn several_metrics_and_groups_are_corrected_for_their_number() {
     let mut text = "group,mean [ms],p99 [ms],qps\n".to_owned();
     for (at, value) in A.iter().enumerate() {

@@ -14,7 +14,13 @@ use std::collections::BTreeMap;
 /// What a column is.
 enum Column {
     Label(String),
-    Metric { name: String, unit: Unit, scale: f64 },
+    /// With one unit of the last digit of its most precise value.
+    Metric {
+        name: String,
+        unit: Unit,
+        scale: f64,
+        step: f64,
+    },
     Window,
     Timeout(f64),
     Started,
@@ -65,10 +71,15 @@ pub(super) fn read(text: &str, given: &Given) -> Result<Found, Fault> {
             .filter_map(move |(cells, _)| cells.get(at))
             .all(|cell| cell.is_empty() || cell.parse::<f64>().is_ok())
     };
+    // Programs leave out zeros at the end: a column is as precise as its most precise value.
+    let step = |at: usize| {
+        let cells = body.iter().filter_map(|(cells, _)| cells.get(at));
+        cells.filter(|cell| !cell.is_empty()).map(|cell| step(cell)).fold(1.0, f64::min)
+    };
     let columns: Vec<Column> = names
         .split(',')
         .enumerate()
-        .map(|(at, name)| column(name, numbers(at), head))
+        .map(|(at, name)| column(name, numbers(at).then(|| step(at)), head))
         .collect::<Result<_, _>>()?;
     let mut runs: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (cells, at) in &body {
@@ -99,7 +110,16 @@ pub(super) fn read(text: &str, given: &Given) -> Result<Found, Fault> {
     Ok(found)
 }
 
-fn column(name: &str, is_numeric: bool, head: usize) -> Result<Column, Fault> {
+/// One unit of the last digit of a number; one of whole numbers, whatever zeros they end with.
+fn step(cell: &str) -> f64 {
+    let (digits, power) = cell.split_once(['e', 'E']).unwrap_or((cell, "0"));
+    let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let power = power.parse::<i32>().unwrap_or(0).clamp(-300, 300);
+    10_f64.powi(power.saturating_sub(decimals.min(300) as i32))
+}
+
+/// A column of numbers with this unit of their last digit, or of something else.
+fn column(name: &str, step: Option<f64>, head: usize) -> Result<Column, Fault> {
     let (name, unit) = split(name);
     if name.is_empty() {
         return Err(Fault::new(head, "a column without a name"));
@@ -118,11 +138,16 @@ fn column(name: &str, is_numeric: bool, head: usize) -> Result<Column, Fault> {
         "started" => Column::Started,
         "timeout" if kind == Unit::Time => Column::Timeout(scale),
         "timeout" => return Err(Fault::new(head, "`timeout` needs a unit, as in `timeout [s]`")),
-        "qps" if unit.is_empty() => {
-            Column::Metric { name: name.to_owned(), unit: Unit::Rate, scale }
-        }
-        _ if LABELS.contains(&name) || !is_numeric => Column::Label(name.to_owned()),
-        _ => Column::Metric { name: name.to_owned(), unit: kind, scale },
+        _ if LABELS.contains(&name) => Column::Label(name.to_owned()),
+        _ => match step {
+            None if name != "qps" || !unit.is_empty() => Column::Label(name.to_owned()),
+            step => {
+                let is_rate = name == "qps" && unit.is_empty();
+                let unit = if is_rate { Unit::Rate } else { kind };
+                let step = step.unwrap_or(0.0) * scale;
+                Column::Metric { name: name.to_owned(), unit, scale, step }
+            }
+        },
     })
 }
 
@@ -136,13 +161,14 @@ fn row(columns: &[Column], cells: &[&str], at: usize, given: &Given) -> Result<T
             Column::Started => trial.started_unix_ns = Some(started(cell, at)?),
             Column::Window => in_flight = Some(number(cell, at, "window")?),
             Column::Timeout(scale) => timeout = Some(number(cell, at, "timeout")? * scale),
-            Column::Metric { name, unit, scale } => {
+            Column::Metric { name, unit, scale, step } => {
                 let value = number(cell, at, name)? * scale;
                 if name == "mean" {
                     let decimals = cell.split_once('.').map_or(0, |(_, decimals)| decimals.len());
                     precision = scale / 10_f64.powi(decimals.min(18) as i32);
                 }
-                trial.whole.figures.push(Figure::new(name, unit.clone(), value));
+                let figure = Figure::new(name, unit.clone(), value);
+                trial.whole.figures.push(Figure { step: *step, ..figure });
             }
         }
     }
