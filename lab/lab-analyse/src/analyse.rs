@@ -97,6 +97,20 @@ pub enum AnalyseError {
         /// Why not.
         why: String,
     },
+    /// A block is there more than once.
+    #[error(
+        "cannot pair {metric} of {group}: block `{block}` has {count} values, expected one for each block"
+    )]
+    Block {
+        /// The metric.
+        metric: String,
+        /// The group.
+        group: String,
+        /// The block.
+        block: String,
+        /// How many values it has.
+        count: usize,
+    },
 }
 
 /// Everything that can be said about `groups`, which come from `files`.
@@ -205,6 +219,9 @@ fn is_paired(
         None => return Ok(fits && groups.len() > 1 && !by_part),
         Some(is_wanted) => is_wanted,
     };
+    if is_wanted {
+        blocks_once(groups, columns)?;
+    }
     let has_blocks = all.iter().all(Option::is_some);
     if !is_wanted || has_blocks {
         return Ok(is_wanted);
@@ -225,6 +242,26 @@ fn is_paired(
         }
     }
     Ok(true)
+}
+
+/// Which of the values of a block belongs to which of another group is not known if there are several.
+fn blocks_once(groups: &[Group], columns: &[Column]) -> Result<(), AnalyseError> {
+    for column in columns {
+        for (values, group) in column.groups.iter().zip(groups) {
+            let mut blocks: Vec<&String> = values.blocks.iter().flatten().collect();
+            blocks.sort_unstable();
+            let mut alike = blocks.chunk_by(|one, other| one == other);
+            if let Some(alike @ [block, _, ..]) = alike.find(|alike| alike.len() > 1) {
+                return Err(AnalyseError::Block {
+                    metric: column.metric.clone(),
+                    group: group.name.clone(),
+                    block: (*block).clone(),
+                    count: alike.len(),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn metrics(

@@ -92,6 +92,23 @@ fn blocks_find_what_drift_hides() {
 }
 
 #[test]
+fn blocks_that_a_group_has_more_than_once_are_not_paired() {
+    let asked = Settings { paired: Some(true), ..Settings::default() };
+    let twice = "group,mean [ms],block\na,1,x\na,2,x\na,3,y\nb,1,x\nb,2,y\nb,3,z\n";
+    let error = analysed(&[("t", twice)], &asked).unwrap_err().to_string();
+    let expected =
+        "cannot pair mean of a: block `x` has 2 values, expected one for each block".to_owned();
+    assert_eq!(error, expected);
+    // Readings of a run have its block.
+    let parts = "group,mean [ms],block,run\na,1,x,1\na,2,x,1\nb,1,x,1\nb,2,x,1\n";
+    let asked = Settings { by_part: Some(true), ..asked };
+    let error = analysed(&[("t", parts)], &asked).unwrap_err().to_string();
+    assert_eq!(error, expected);
+    let unpaired = Settings { paired: None, ..Settings::default() };
+    assert!(!analysed(&[("t", twice)], &unpaired).unwrap().settings.paired);
+}
+
+#[test]
 fn three_values_show_nothing_and_that_is_said() {
     let file = analysed(
         &[("t", &table(&[("a", &[1.0, 1.1, 1.2]), ("b", &[9.0, 9.1, 9.2])], false))],
