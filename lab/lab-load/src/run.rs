@@ -329,7 +329,7 @@ fn run_whole(
     let (abort, late_end) = (AtomicBool::new(false), late_end(config, workload));
     let ((ticks, received), opening) = (mpsc::channel(), Opening::default());
     let (line, clock) = (StartLine::new(own.len(), wall), Clock::new(Duration::ZERO, wall));
-    let shards = own.iter().map(|&index| {
+    let shards = own.iter().enumerate().map(|(at, &index)| {
         let (share, clients) = placement.shards()[index];
         let (ticks, share) = (ticks.clone(), shares[share]);
         let (placement, abort, line, opening) = (&placement, &abort, &line, &opening);
@@ -341,6 +341,7 @@ fn run_whole(
             clients,
             index,
             threads,
+            items: worker::items(config, at, own.len()),
             clock: clock.into(),
             line,
             opening,

@@ -43,6 +43,8 @@ pub(crate) struct Shard<'a> {
     pub(crate) clients: usize,
     pub(crate) index: usize,
     pub(crate) threads: usize,
+    /// The first query of a closed loop, and from each to the next.
+    pub(crate) items: (u64, u64),
     /// Counts from when the thread was made, and from the start of the schedule once that is known.
     pub(crate) clock: Cell<Clock>,
     pub(crate) line: &'a StartLine,

@@ -181,7 +181,7 @@ impl<'a> Engine<'a> {
             Pace::Open { rate, arrivals } => Some(Source::new(self.shard, rate, arrivals)),
             Pace::Closed { .. } => None,
         };
-        let mut item = self.shard.index as u64;
+        let mut item = self.shard.items.0;
         self.connect_at_start();
         loop {
             let now = self.shard.now();
@@ -249,7 +249,7 @@ impl<'a> Engine<'a> {
                 }
                 self.session.schedule(now);
                 self.hand(client, (*item, now));
-                *item += self.shard.threads as u64;
+                *item += self.shard.items.1;
             }
         }
     }

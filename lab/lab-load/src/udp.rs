@@ -150,7 +150,7 @@ impl<'a> Udp<'a> {
 
     fn closed_loop(&mut self, window: usize) -> io::Result<()> {
         let end = crate::nanos(self.shard.config.duration);
-        let mut item = self.shard.index as u64;
+        let mut item = self.shard.items.0;
         loop {
             let now = self.shard.now();
             if self.shard.stopped() {
@@ -276,7 +276,7 @@ impl<'a> Udp<'a> {
         while self.batch.len() < room && self.shard.has(*item) && self.push(client, now, *item, now)
         {
             self.session.schedule(now);
-            *item += self.shard.threads as u64;
+            *item += self.shard.items.1;
         }
         if !self.out.is_empty() {
             self.send_batch(client);

@@ -1,9 +1,10 @@
 //! A plan that several processes share, on one machine or many: each sends the queries of its own part of
 //! the clients.
 //!
-//! The clients of a plan are spread over threads ([`crate::transport`]), and the threads of all workers
-//! are counted through. So which worker has a client follows from the plan, the number of threads and the
-//! number of workers: no two have the same one, and every one has a worker.
+//! The clients of a plan, in the order of their transports, take turns among the workers, and those of a
+//! worker among its threads ([`crate::transport`]). So which worker has a client follows from the plan and
+//! the number of workers: no two have the same one, and every one has a worker, whatever the number of
+//! threads of each.
 
 use crate::run::Config;
 use crate::transport::{Placement, Share};
@@ -46,7 +47,8 @@ impl Worker {
         self.of
     }
 
-    /// Whether a thread, of those of all workers, is one of its own.
+    /// Whether a thread is one of its own; `thread` counts those of a transport, from the number of
+    /// clients of the transports before on.
     pub(crate) fn has(self, thread: usize) -> bool {
         thread % self.of == self.index
     }
@@ -73,9 +75,34 @@ impl fmt::Display for Worker {
 pub(crate) fn place(config: &Config, shares: &[Share]) -> (Placement, Vec<usize>) {
     let threads = config.threads.saturating_mul(config.worker.map_or(1, Worker::of));
     let placement = Placement::new(shares, config.clients, threads, config.seed);
-    let is_own = |thread: &usize| config.worker.is_none_or(|worker| worker.has(*thread));
-    let own = (0..placement.shards().len()).filter(is_own).collect();
+    let Some(worker) = config.worker else {
+        let own = (0..placement.shards().len()).collect();
+        return (placement, own);
+    };
+    // A share has as many threads as all workers together, or one for each client: in both cases the
+    // client at some place of its share has a thread of the worker whose turn it is.
+    let (mut own, mut clients_before, mut place) = (Vec::new(), 0, 0);
+    let shards = placement.shards();
+    for (at, (share, _)) in shards.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|before| shards.get(before));
+        if before.is_some_and(|(other, _)| other != share) {
+            let clients =
+                shards.iter().filter(|(other, _)| other < share).map(|(_, clients)| clients);
+            (clients_before, place) = (clients.sum(), 0);
+        }
+        if worker.has(clients_before + place) {
+            own.push(at);
+        }
+        place += 1;
+    }
     (placement, own)
+}
+
+/// The queries of a closed loop that a thread sends: from the first on, one of so many. `at` is its place
+/// among the `own` threads of this process. Of all workers' threads no two have the same one.
+pub(crate) fn items(config: &Config, at: usize, own: usize) -> (u64, u64) {
+    let (index, of) = config.worker.map_or((0, 1), |worker| (worker.index, worker.of));
+    ((index + of * at) as u64, (of * own) as u64)
 }
 
 #[cfg(test)]
@@ -115,6 +142,31 @@ mod tests {
                 }
             }
             assert!(had.iter().all(|times| *times == 2), "{had:?}");
+        }
+    }
+
+    #[test]
+    fn each_client_and_each_query_has_one_worker_when_workers_have_different_threads() {
+        let server = ([127, 0, 0, 1], 53).into();
+        let share = |transport, weight| Share { transport, weight, server };
+        let mix =
+            vec![share(Transport::Udp, 5), share(Transport::Tcp, 3), share(Transport::Dot, 1)];
+        for clients in [3, 8, 32, 50] {
+            let (mut had, mut sent) = (vec![0; clients], vec![0; 100]);
+            for (index, threads) in [4, 1, 3].into_iter().enumerate() {
+                let worker = Worker::new(index, 3).ok();
+                let config = Config { worker, threads, clients, ..Config::new(server, 1.0) };
+                let (placement, own) = place(&config, &mix);
+                assert!(!own.is_empty(), "worker {index}");
+                for (at, thread) in own.iter().enumerate() {
+                    let numbers = 0..placement.shards()[*thread].1;
+                    numbers.for_each(|n| had[placement.client(*thread, n) as usize] += 1);
+                    let (first, step) = items(&config, at, own.len());
+                    (first..100).step_by(step as usize).for_each(|item| sent[item as usize] += 1);
+                }
+            }
+            assert!(had.iter().all(|times| *times == 1), "{clients} clients: {had:?}");
+            assert!(sent.iter().all(|times| *times == 1), "{clients} clients: {sent:?}");
         }
     }
 

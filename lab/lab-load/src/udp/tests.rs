@@ -36,6 +36,7 @@ fn with_loop(stamps: Stamps, use_it: impl FnOnce(&mut Udp<'_>, &UdpSocket)) {
         clients: 1,
         index: 0,
         threads: 1,
+        items: (0, 1),
         clock: clock.into(),
         line: &line,
         opening: &opening,
