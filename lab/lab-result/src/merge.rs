@@ -166,24 +166,28 @@ fn notes(parts: &[ResultFile]) -> Vec<String> {
 /// Why the workers did not start together, if so, and what is known of their clocks.
 fn clocks(reports: &[WorkerReport]) -> (Option<String>, String) {
     let workers = reports.len();
-    let compared: Option<Vec<(i128, ClockOffset)>> = reports
-        .iter()
-        .map(|it| it.clock.map(|clock| (common_start(it.started_unix_ns, clock), clock)))
-        .collect();
-    let Some(compared) = compared else {
+    let text = |nanos: u64| format!("{:?}", Duration::from_micros(nanos.div_ceil(1_000)));
+    // A clock that was not compared is taken to be right: starts that are apart even so are not one.
+    let starts = reports.iter().map(|it| {
+        let clock = it.clock.unwrap_or(ClockOffset { offset_ns: 0, within_ns: 0 });
+        (common_start(it.started_unix_ns, clock), i128::from(clock.within_ns))
+    });
+    let apart = apart(&starts.collect::<Vec<_>>());
+    let late = (apart > APART_MAX).then(|| {
+        format!("workers may have started up to {} apart: that is not the plan", text(apart))
+    });
+    let clocks: Option<Vec<ClockOffset>> = reports.iter().map(|it| it.clock).collect();
+    let Some(clocks) = clocks else {
         let text = "workers started by their own clocks, which were not compared";
-        return (None, format!("{workers} {text}"));
+        return (late, format!("{workers} {text}"));
     };
     let spread = |values: &mut dyn Iterator<Item = i128>| {
         let (mut low, mut high) = (i128::MAX, i128::MIN);
         values.for_each(|value| (low, high) = (low.min(value), high.max(value)));
         u64::try_from(high.saturating_sub(low)).unwrap_or(0)
     };
-    let starts = spread(&mut compared.iter().map(|(start, _)| *start));
-    let offsets = spread(&mut compared.iter().map(|(_, clock)| i128::from(clock.offset_ns)));
-    let within = compared.iter().map(|(_, clock)| clock.within_ns).max().unwrap_or(0);
-    let apart = starts.saturating_add(within);
-    let text = |nanos: u64| format!("{:?}", Duration::from_micros(nanos.div_ceil(1_000)));
+    let offsets = spread(&mut clocks.iter().map(|clock| i128::from(clock.offset_ns)));
+    let within = clocks.iter().map(|clock| clock.within_ns).max().unwrap_or(0);
     let note = format!(
         "{workers} workers started within {} of each other; their clocks differ by up to {}, known to \
          within {}",
@@ -191,10 +195,23 @@ fn clocks(reports: &[WorkerReport]) -> (Option<String>, String) {
         text(offsets),
         text(within)
     );
-    let late = (apart > APART_MAX).then(|| {
-        format!("workers may have started up to {} apart: that is not the plan", text(apart))
-    });
     (late, note)
+}
+
+/// How far apart two of `starts` may be at most; each is known to within so much, to either side.
+fn apart(starts: &[(i128, i128)]) -> u64 {
+    let mut latest: Vec<_> =
+        starts.iter().enumerate().map(|(at, (start, within))| (start + within, at)).collect();
+    let mut earliest: Vec<_> =
+        starts.iter().enumerate().map(|(at, (start, within))| (start - within, at)).collect();
+    latest.sort_unstable_by(|a, b| b.cmp(a));
+    earliest.sort_unstable();
+    // The first that are of two workers are among the first two of each.
+    let pairs =
+        latest.iter().take(2).flat_map(|late| earliest.iter().take(2).map(move |e| (late, e)));
+    let others = pairs.filter(|((_, late), (_, early))| late != early);
+    let most = others.map(|((late, _), (early, _))| late.saturating_sub(*early)).max();
+    most.map_or(0, |nanos| u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
 }
 
 /// The start by the clock of the machine that gave it.

@@ -90,16 +90,45 @@ fn clocks_that_differ_are_said_and_starts_that_do_make_the_whole_invalid() {
     let whole = merge(two.clone(), &[]).unwrap();
     assert!(whole.verdict.valid);
     let note = whole.verdict.notes.last().unwrap();
-    assert!(note.contains("2 workers started within 1.3ms of each other"), "{note}");
+    assert!(note.contains("2 workers started within 1.34ms of each other"), "{note}");
     assert!(note.contains("differ by up to 2s, known to within 300µs"), "{note}");
     two[1].run.started_unix_ns += second as u64 / 5;
     let whole = merge(two.clone(), &[]).unwrap();
     let why = &whole.verdict.invalid_because[0];
-    assert!(!whole.verdict.valid && why.contains("up to 201.3ms apart"), "{why}");
-    two[1].run.clock = None;
-    let whole = merge(two, &[]).unwrap();
+    assert!(!whole.verdict.valid && why.contains("up to 201.34ms apart"), "{why}");
+}
+
+#[test]
+fn starts_by_clocks_that_were_not_compared_are_said_and_must_be_one_by_these_clocks() {
+    let mut two = parts(2);
+    two.iter_mut().for_each(|part| part.run.clock = None);
+    let whole = merge(two.clone(), &[]).unwrap();
     let note = whole.verdict.notes.last().unwrap();
     assert!(whole.verdict.valid && note.contains("which were not compared"), "{note}");
+    two[1].run.started_unix_ns += 3_000_000_000;
+    for clock in [None, Some(ClockOffset { offset_ns: 0, within_ns: 40_000 })] {
+        two[0].run.clock = clock;
+        let whole = merge(two.clone(), &[]).unwrap();
+        let why = &whole.verdict.invalid_because[0];
+        assert!(why.contains("may have started up to 3"), "{why}");
+        assert!(whole.verdict.notes.last().unwrap().contains("which were not compared"));
+    }
+}
+
+#[test]
+fn two_clocks_may_each_be_off_by_what_they_are_known_to() {
+    assert_eq!((apart(&[]), apart(&[(5, 60)])), (0, 0));
+    // Both may be off, in opposite directions.
+    assert_eq!(apart(&[(0, 60), (0, 50)]), 110);
+    // The one that may be earliest is also the one that may be latest.
+    assert_eq!(apart(&[(0, 100), (10, 1), (20, 2)]), 122);
+    assert_eq!(apart(&[(0, 1), (10, 100), (-30, 2)]), 142);
+    let mut two = parts(2);
+    for part in &mut two {
+        part.run.clock = Some(ClockOffset { offset_ns: 0, within_ns: 60_000_000 });
+    }
+    let whole = merge(two, &[]).unwrap();
+    assert!(whole.verdict.invalid_because[0].contains("up to 120ms apart"), "{:?}", whole.verdict);
 }
 
 #[test]
