@@ -8,7 +8,7 @@ use lab_load::tally::{Cohort, Counts};
 use nodens_wire::Rcode;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Upper bounds of the buckets in nanoseconds, with the text of the seconds.
@@ -149,7 +149,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Listens on `address`; the thread that serves ends with the process.
+    /// Listens on `address`; the threads that serve end with the process.
     pub(crate) fn open(address: SocketAddr, server: String) -> Result<Self> {
         let failed = || format!("cannot serve metrics on {address}");
         let listener = TcpListener::bind(address).with_context(failed)?;
@@ -157,12 +157,8 @@ impl Endpoint {
         let sums = Sums::default();
         let page = Arc::new(Mutex::new(sums.text(&server)));
         let shared = Arc::clone(&page);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let text = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // A client that disconnects does no harm.
-                _ = answer(stream, &text);
-            }
+        http::serve(listener, move |path| {
+            answer(path, &shared.lock().unwrap_or_else(PoisonError::into_inner))
         });
         crate::term::note(&format!("metrics on http://{address}/metrics"));
         Ok(Self { sums, server, page })
@@ -175,17 +171,18 @@ impl Endpoint {
     }
 }
 
-fn answer(stream: TcpStream, page: &str) -> std::io::Result<()> {
-    http::answer(stream, |path| match path.split('?').next() {
+fn answer(path: &str, page: &str) -> Page {
+    match path.split('?').next() {
         Some("/metrics") => Page::found(TYPE, page.to_owned()),
         _ => Page::not_found("the metrics are at /metrics"),
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::{Read, Write};
+    use std::net::TcpStream;
 
     fn cohort(answered: u64, lost: u64, took: u64) -> Cohort {
         let mut cohort =
@@ -259,7 +256,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let thread = std::thread::spawn(move || {
             for _ in 0..3 {
-                answer(listener.accept().unwrap().0, "page 1\n").unwrap();
+                let (stream, _) = listener.accept().unwrap();
+                http::answer(stream, |path| answer(path, "page 1\n")).unwrap();
             }
         });
         let ask = |request: &str| {

@@ -74,19 +74,14 @@ pub(super) struct Opened {
     state: Arc<Mutex<State>>,
 }
 
-/// Serves the page for so many workers; the thread that does ends with the process.
+/// Serves the page for so many workers; the threads that do end with the process.
 pub(super) fn open(address: SocketAddr, workers: usize) -> Result<Opened> {
     let failed = || format!("cannot give the start of the workers at {address}");
     let listener = TcpListener::bind(address).with_context(failed)?;
     let opened =
         Opened { address: listener.local_addr().with_context(failed)?, state: Arc::default() };
     let state = Arc::clone(&opened.state);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // A worker that disconnects does no harm: it asks again.
-            _ = http::answer(stream, |path| page(&mut lock(&state), path, workers));
-        }
-    });
+    http::serve(listener, move |path| page(&mut lock(&state), path, workers));
     Ok(opened)
 }
 
