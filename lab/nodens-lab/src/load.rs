@@ -216,11 +216,10 @@ impl Observer for Watch<'_> {
     }
 
     fn start(&mut self) -> Result<Option<SystemTime>, String> {
-        self.start.agree(self.stop)
-    }
-
-    fn ready(&mut self) {
+        // What the server does while others are waited for is no cost of the load.
+        let start = self.start.agree(self.stop, self.cost.ahead());
         self.cost.begin();
+        start
     }
 
     fn second(&mut self, progress: &Progress) {

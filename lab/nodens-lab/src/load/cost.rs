@@ -5,7 +5,7 @@ use crate::term;
 use anyhow::{Context, Result};
 use lab_result::{ResultFile, ServerCost};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Arguments on the server's counters.
 #[derive(clap::Args)]
@@ -31,17 +31,24 @@ impl CostArgs {
         let cgroup = || self.server_cgroup.clone().map(Counters::Cgroup);
         let metrics = || self.server_metrics.clone().map(Counters::Prometheus);
         let counters = process.or_else(cgroup).or_else(metrics);
+        let began = Instant::now();
         if let Some(counters) = &counters {
             let read = counters.refuse_own().and_then(|()| counters.read());
             read.context("the cost of the server cannot be measured")?;
         }
-        Ok(Cost { counters, before: None, after: None, peak: None, fault: None })
+        let took = began.elapsed();
+        Ok(Cost { counters, took, before: None, after: None, peak: None, fault: None })
     }
 }
+
+/// Before a start, besides twice the time for reading the counters.
+const AHEAD: Duration = Duration::from_millis(200);
 
 /// The counters of a load.
 pub(super) struct Cost {
     counters: Option<Counters>,
+    /// How long they took to read at first.
+    took: Duration,
     before: Option<(Instant, Reading)>,
     after: Option<(Instant, Reading)>,
     peak: Option<u64>,
@@ -64,6 +71,12 @@ impl Cost {
                 None
             }
         }
+    }
+
+    /// How long before the start of a load its counters must be read. Without any there is no reason to
+    /// come close to the start.
+    pub(super) fn ahead(&self) -> Duration {
+        self.counters.as_ref().map_or(Duration::MAX, |_| AHEAD + 2 * self.took)
     }
 
     /// The load begins.
@@ -95,7 +108,7 @@ impl Cost {
                 format!("the cost of the server is unknown, reading its counters failed: {why}");
             return result.verdict.notes.push(note);
         };
-        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let memory = match counters {
             Counters::Prometheus(_) => ", memory read before and after only",
             _ => "",
@@ -190,9 +203,12 @@ mod tests {
             server_metrics: None,
         };
         assert!(args.open().err().unwrap().to_string().contains("cannot be measured"));
+        let none = CostArgs { server_pid: None, server_cgroup: None, server_metrics: None };
+        assert_eq!(none.open().unwrap().ahead(), Duration::MAX);
         write("cpu.stat", "usage_usec 500\n");
         write("memory.stat", "anon 1048576\n");
         let mut cost = args.open().unwrap();
+        assert!(cost.ahead() >= AHEAD && cost.ahead() < Duration::MAX);
         cost.begin();
         write("memory.stat", "anon 4194304\n");
         cost.look();

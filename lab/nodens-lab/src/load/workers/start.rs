@@ -163,10 +163,11 @@ impl StartLine {
         Self::At(SystemTime::from(time))
     }
 
-    /// When to start by this machine's clock; returns shortly before.
+    /// When to start by this machine's clock; returns `before` that, and a second before at most.
     pub(in crate::load) fn agree(
         &mut self,
         stop: &AtomicBool,
+        before: Duration,
     ) -> Result<Option<SystemTime>, String> {
         let start = match self {
             Self::Now => return Ok(None),
@@ -174,11 +175,12 @@ impl StartLine {
             Self::From(asking) => asking.agree(stop)?,
         };
         let left = || start.duration_since(SystemTime::now()).unwrap_or_default();
-        while left() > LEAD {
+        let before = before.min(LEAD);
+        while left() > before {
             if stop.load(Ordering::Relaxed) {
                 return Err("interrupted".to_owned());
             }
-            std::thread::sleep(STEP.min(left()));
+            std::thread::sleep(STEP.min(left().saturating_sub(before)));
         }
         Ok(Some(start))
     }
@@ -332,6 +334,15 @@ mod tests {
         opened.refuse("worker 2 has ended");
         let stop = AtomicBool::new(false);
         assert_eq!(asking(&opened, 1, 7).agree(&stop).unwrap_err(), "worker 2 has ended");
+    }
+
+    #[test]
+    fn the_wait_for_a_start_ends_as_long_before_it_as_is_asked_for() {
+        let start = SystemTime::now() + Duration::from_millis(700);
+        let mut line = StartLine::At(start);
+        let agreed = line.agree(&AtomicBool::new(false), Duration::from_millis(300)).unwrap();
+        let left = start.duration_since(SystemTime::now()).unwrap();
+        assert!(agreed == Some(start) && left <= Duration::from_millis(301), "{left:?}");
     }
 
     #[test]
