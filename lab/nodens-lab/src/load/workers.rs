@@ -221,7 +221,13 @@ pub(super) fn work(
     result.run.clock = watch.start.clock();
     result.requirements = args.require.judge(&result);
     term::all(&format!("{}\n", lab_result::to_json_line(&result)))?;
-    Ok(ExitCode::from(super::exit(&outcome, &result)))
+    Ok(part_exit(outcome.interrupted))
+}
+
+/// What became of a part that has a result. Only the whole is judged, by `merge`: a Pod that failed
+/// would have its Job end the others.
+fn part_exit(interrupted: bool) -> ExitCode {
+    if interrupted { ExitCode::from(crate::EXIT_INTERRUPTED) } else { ExitCode::SUCCESS }
 }
 
 /// What became of a merged run, the gravest first.

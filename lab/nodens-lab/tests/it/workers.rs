@@ -123,6 +123,22 @@ fn a_worker_that_is_killed_makes_the_whole_invalid() {
 }
 
 #[test]
+fn a_worker_with_a_result_exits_with_0_and_the_sum_is_judged() {
+    let start = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
+    let start = jiff::Timestamp::try_from(start).unwrap().to_string();
+    // Nothing listens there: the run is none, and no requirement is met.
+    let port = crate::load::closed_port();
+    let arguments = ["load", "-p", &port, "-Q", "100", "-l", "1", "-t", "0.2", "--no-version"];
+    let more = ["--worker", "0/1", "--start-at", &start, "--require", "loss=0"];
+    let output = lab(&[&arguments[..], &more].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("result");
+    std::fs::write(&file, &output.stdout).unwrap();
+    assert_ne!(lab(&["merge", file.to_str().unwrap(), "--no-out"]).status.code(), Some(0));
+}
+
+#[test]
 fn what_cannot_be_shared_is_refused() {
     for (arguments, wanted) in [
         (&["--workers", "0"][..], "invalid value"),

@@ -13,7 +13,7 @@ pub(super) fn manifest(image: &str, workers: u64, words: &[String]) -> String {
     let desk = format!("http://{NAME}-0.{NAME}:{PORT}");
     args.extend(["--worker".to_owned(), workers.to_string(), "--start-from".to_owned(), desk]);
     let mut text = format!(
-        "# kubectl apply -f FILE; kubectl wait --for=condition=complete job/{NAME}\n\
+        "# kubectl apply -f FILE; kubectl wait --for=condition=complete --timeout=1h job/{NAME}\n\
          # kubectl logs -l job-name={NAME} --tail=-1 > results; nodens-lab merge results\n\
          apiVersion: v1\n\
          kind: Service\n\
@@ -107,6 +107,8 @@ mod tests {
             "\"http://nodens-lab-0.nodens-lab:5301\"",
         ];
         assert_eq!(args, wanted);
+        // Without it, kubectl gives up after 30 seconds.
+        assert!(text.contains("--timeout=1h"), "{text}");
         assert!(text.contains("completions: 4\n  parallelism: 4\n"), "{text}");
         assert!(
             text.contains("completionMode: Indexed") && text.contains("clusterIP: None"),
