@@ -204,8 +204,23 @@ fn sample(text: &str, name: &str) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum())
 }
 
-/// HTTP/1.0, so that the answer is not cut into chunks and ends with the connection.
+/// A page that is there.
 pub(crate) fn get(endpoint: &Endpoint) -> Result<String> {
+    let (status, body) = fetch(endpoint)?;
+    if code(&status) != Some("200") {
+        bail!("`{status}`, expected status 200");
+    }
+    Ok(body)
+}
+
+/// The code on the line of the status.
+pub(crate) fn code(status: &str) -> Option<&str> {
+    status.split_ascii_whitespace().nth(1)
+}
+
+/// The line of the status and the body, whatever the status. HTTP/1.0, so that the answer is not cut
+/// into chunks and ends with the connection.
+pub(crate) fn fetch(endpoint: &Endpoint) -> Result<(String, String)> {
     let Endpoint { authority, path, address } = endpoint;
     let address = match address.get() {
         Some(address) => *address,
@@ -222,10 +237,7 @@ pub(crate) fn get(endpoint: &Endpoint) -> Result<String> {
     let text = String::from_utf8_lossy(&octets);
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| anyhow!("no HTTP answer"))?;
     let status = head.lines().next().unwrap_or_default();
-    if status.split_ascii_whitespace().nth(1) != Some("200") {
-        bail!("`{status}`, expected status 200");
-    }
-    Ok(body.to_owned())
+    Ok((status.to_owned(), body.to_owned()))
 }
 
 /// What comes up to the end of the connection, which must be there in time: an octet now and then is

@@ -4,6 +4,7 @@
 mod job;
 mod local;
 pub(super) mod start;
+mod token;
 
 use super::live::Live;
 use super::output::Places;
@@ -15,14 +16,15 @@ use lab_load::{Config, Worker, Workload};
 use lab_result::ResultFile;
 use lab_result::collect::Collector;
 use start::{Asking, StartLine};
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use token::Token;
 
 /// How many processes a load can be shared among on one machine.
 const LOCAL_MAX: u64 = 256;
 /// Where a process finds which worker it is, and whom it asks for the start, if another one started it:
-/// `K/N http://HOST:PORT`.
+/// `K/N http://HOST:PORT/TOKEN`.
 const STARTED_AS: &str = "NODENS_LAB_WORKER";
 /// Where a Pod of an Indexed Job finds its number.
 const POD_INDEX: &str = "JOB_COMPLETION_INDEX";
@@ -48,9 +50,18 @@ pub(super) struct WorkerArgs {
     )]
     worker: Option<String>,
     /// Whom a worker asks for the common start, and by how much its clock is off. Worker 0 itself
-    /// answers at this port.
-    #[arg(long, value_name = "http://HOST:PORT", requires = "worker", conflicts_with = "start_at")]
+    /// answers at this port, and only to those that know TOKEN: a secret that all workers are given, of
+    /// 16 to 64 letters and digits.
+    #[arg(
+        long,
+        value_name = "http://HOST:PORT/TOKEN",
+        requires = "worker",
+        conflicts_with = "start_at"
+    )]
     start_from: Option<start::Desk>,
+    /// The address of this machine at which worker 0 answers [default: all].
+    #[arg(long, value_name = "ADDRESS", requires = "start_from")]
+    start_listen: Option<IpAddr>,
     /// When to start by the clock of this machine, as 2026-11-24T08:00:00Z.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["slo", "baseline", "baseline_at"])]
     start_at: Option<Timestamp>,
@@ -80,9 +91,12 @@ pub(super) struct Part {
 
 /// How a start is agreed on.
 enum LineArgs {
-    From { desk: start::Desk, opens: bool },
+    From { desk: start::Desk, opens: Option<Opens> },
     At(Timestamp),
 }
+
+/// Where the worker that tells the start answers: at an address, or at all.
+struct Opens(Option<IpAddr>);
 
 impl Role {
     /// Which part of the clients is this process's; of a parent, as if it did the first one itself.
@@ -118,10 +132,13 @@ impl WorkerArgs {
         };
         let worker = worker(text, std::env::var(POD_INDEX).ok().as_deref())?;
         let line = match (&self.start_from, self.start_at) {
-            (Some(desk), _) => LineArgs::From { desk: desk.clone(), opens: worker.index() == 0 },
+            (Some(desk), _) => {
+                let opens = (worker.index() == 0).then_some(Opens(self.start_listen));
+                LineArgs::From { desk: desk.clone(), opens }
+            }
             (None, Some(at)) => LineArgs::At(at),
             (None, None) => bail!(
-                "--worker {text}: expected --start-from http://HOST:PORT or --start-at TIME, so that all \
+                "--worker {text}: expected --start-from http://HOST:PORT/TOKEN or --start-at TIME, so that all \
                  workers start together"
             ),
         };
@@ -134,7 +151,7 @@ impl WorkerArgs {
         let words = std::env::args_os().skip(1).map(|word| word.into_string());
         let words: Result<Vec<_>, _> = words.collect();
         let Ok(words) = words else { bail!("--print-job: an argument is not UTF-8") };
-        Ok(Some(job::manifest(image, workers, &words)))
+        Ok(Some(job::manifest(image, workers, &words, &Token::new()?)))
     }
 }
 
@@ -150,9 +167,9 @@ fn worker(text: &str, pod: Option<&str>) -> Result<Worker> {
 }
 
 fn started_as(text: &str) -> Result<Part> {
-    let error = || format!("{STARTED_AS}={text}: expected `K/N http://HOST:PORT`");
+    let error = || format!("{STARTED_AS}={text}: expected `K/N http://HOST:PORT/TOKEN`");
     let (worker, desk) = text.split_once(' ').with_context(error)?;
-    let line = LineArgs::From { desk: desk.parse().with_context(error)?, opens: false };
+    let line = LineArgs::From { desk: desk.parse().with_context(error)?, opens: None };
     Ok(Part { worker: worker.parse().with_context(error)?, line, is_child: true })
 }
 
@@ -162,9 +179,9 @@ impl Part {
         match &self.line {
             LineArgs::At(at) => Ok(StartLine::at(*at)),
             LineArgs::From { desk, opens } => {
-                if *opens {
-                    let any = SocketAddr::from(([0; 8], desk.port()));
-                    start::open(any, self.worker.of())?;
+                if let Some(Opens(address)) = opens {
+                    let listener = start::listen(*address, desk.port())?;
+                    start::open(listener, desk.token().clone(), self.worker.of())?;
                 }
                 Ok(StartLine::From(Asking::new(desk, self.worker, plan)))
             }
@@ -268,9 +285,10 @@ mod tests {
 
     #[test]
     fn a_process_that_was_started_knows_its_part() {
-        let part = started_as("2/3 http://127.0.0.1:5301").unwrap();
+        let part = started_as("2/3 http://127.0.0.1:5301/0123456789abcdef").unwrap();
         assert!(part.is_child && part.worker.to_string() == "2/3");
-        for text in ["", "2/3", "3/3 http://127.0.0.1:1", "2/3 127.0.0.1:1"] {
+        for text in ["", "2/3", "3/3 http://127.0.0.1:1/0123456789abcdef", "2/3 http://127.0.0.1:1"]
+        {
             assert!(started_as(text).is_err(), "{text}");
         }
     }

@@ -55,14 +55,14 @@ fn two_and_four_processes_do_what_one_does() {
 fn workers_that_are_started_one_by_one_start_together_and_their_lines_are_merged() {
     let echo = Echo::start();
     let port = crate::load::closed_port();
-    let desk = format!("http://127.0.0.1:{port}");
+    let desk = format!("http://127.0.0.1:{port}/0123456789abcdef");
     let folder = tempfile::tempdir().unwrap();
     let begin = |index: usize| {
         let worker = format!("{index}/3");
         let arguments = [&["load", "-p", &echo.port], &LOAD[..], &["--worker", &worker]].concat();
         let mut command = Command::new(env!("CARGO_BIN_EXE_nodens-lab"));
         command.args(arguments).args(["--start-from", &desk]).stdout(Stdio::piped());
-        command.stderr(Stdio::null()).spawn().unwrap()
+        command.spawn().unwrap()
     };
     // The one that tells the start comes last.
     let workers: Vec<_> = [2, 1, 0].map(begin).into_iter().collect();
@@ -152,7 +152,8 @@ fn what_cannot_be_shared_is_refused() {
             &["--worker", "2", "--start-at", "2020-01-01T00:00:00Z"],
             "JOB_COMPLETION_INDEX is not set",
         ),
-        (&["--worker", "0/2", "--start-from", "https://a:1"], "expected http://HOST:PORT"),
+        (&["--worker", "0/2", "--start-from", "https://a:1"], "expected http://HOST:PORT/TOKEN"),
+        (&["--worker", "0/2", "--start-from", "http://127.0.0.1:1"], "HOST:PORT/TOKEN"),
         (&["--start-at", "soon"], "invalid value"),
         (&["--start-at", "2020-01-01T00:00:00Z"], "the common start was"),
     ] {

@@ -1,5 +1,6 @@
 //! The manifest of an Indexed Job, whose Pods are the workers.
 
+use super::token::Token;
 use std::fmt::Write as _;
 
 /// The name of the Job and of the Service under which its Pods find each other.
@@ -8,9 +9,9 @@ const NAME: &str = "nodens-lab";
 const PORT: u16 = 5_301;
 
 /// The manifest for the load of a command line of `words`, with `workers` Pods of `image`.
-pub(super) fn manifest(image: &str, workers: u64, words: &[String]) -> String {
+pub(super) fn manifest(image: &str, workers: u64, words: &[String], token: &Token) -> String {
     let mut args = own(words);
-    let desk = format!("http://{NAME}-0.{NAME}:{PORT}");
+    let desk = format!("http://{NAME}-0.{NAME}:{PORT}/{}", token.text());
     args.extend(["--worker".to_owned(), workers.to_string(), "--start-from".to_owned(), desk]);
     let mut text = format!(
         "# kubectl apply -f FILE; kubectl wait --for=condition=complete --timeout=1h job/{NAME}\n\
@@ -90,7 +91,7 @@ mod tests {
             ["load", "-s", "kube-dns", "--workers", "4", "--template", "$(x).\"a\"", "-Q", "1M"];
         let more = ["--print-job=lab:1"];
         let words: Vec<_> = words.iter().chain(&more).map(|word| (*word).to_owned()).collect();
-        let text = manifest("lab:1", 4, &words);
+        let text = manifest("lab:1", 4, &words, &"0123456789abcdef".parse().unwrap());
         let args: Vec<_> =
             text.lines().filter_map(|line| line.strip_prefix("            - ")).collect();
         let wanted = [
@@ -104,7 +105,7 @@ mod tests {
             "\"--worker\"",
             "\"4\"",
             "\"--start-from\"",
-            "\"http://nodens-lab-0.nodens-lab:5301\"",
+            "\"http://nodens-lab-0.nodens-lab:5301/0123456789abcdef\"",
         ];
         assert_eq!(args, wanted);
         // Without it, kubectl gives up after 30 seconds.

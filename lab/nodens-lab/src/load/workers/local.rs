@@ -2,6 +2,7 @@
 
 use super::STARTED_AS;
 use super::start::{self, Opened};
+use super::token::Token;
 use crate::term::Live;
 use anyhow::{Context, Result};
 use lab_load::Config;
@@ -41,7 +42,8 @@ type Outcomes = (Vec<ResultFile>, Vec<(usize, String)>);
 
 /// The results of `workers` processes, and why some have none.
 pub(super) fn run(workers: usize, config: &Config, stop: &AtomicBool) -> Result<Outcomes> {
-    let desk = start::open((Ipv4Addr::LOCALHOST, 0).into(), workers)?;
+    let listener = start::listen(Some(Ipv4Addr::LOCALHOST.into()), 0)?;
+    let desk = start::open(listener, Token::new()?, workers)?;
     let processes = (0..workers).map(|index| begin(index, workers, &desk));
     let mut processes = processes.collect::<Result<Vec<_>>>()?;
     watch(&mut processes, &desk, config, stop)?;
@@ -60,7 +62,7 @@ fn begin(index: usize, workers: usize, desk: &Opened) -> Result<Process> {
     let mut command = Command::new(program);
     command
         .args(std::env::args_os().skip(1))
-        .env(STARTED_AS, format!("{index}/{workers} http://{}", desk.address))
+        .env(STARTED_AS, format!("{index}/{workers} {}", desk.url()))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
