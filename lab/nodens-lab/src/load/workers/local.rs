@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Between looks at the children.
 const LOOK: Duration = Duration::from_millis(20);
@@ -92,7 +92,7 @@ fn watch(
 ) -> Result<()> {
     let live = Live::new();
     let (mut told, mut shown) = (false, String::new());
-    let longest = config.duration + 2 * config.timeout + GRACE;
+    let mut limit = Limit { began: Instant::now(), ended: None, load: load(config) };
     loop {
         let mut running = 0;
         for (index, process) in processes.iter_mut().enumerate() {
@@ -100,6 +100,7 @@ fn watch(
                 None => running += 1,
                 // The others would wait for it.
                 Some(status) if desk.start().is_none() => {
+                    limit.ended.get_or_insert_with(|| (Instant::now(), "there was no start"));
                     desk.refuse(&format!("worker {index} ended before the start ({status})"));
                 }
                 Some(_) => {}
@@ -120,15 +121,53 @@ fn watch(
             shown = text;
         }
         if stop.load(Ordering::Relaxed) && !std::mem::replace(&mut told, true) {
+            limit.ended.get_or_insert_with(|| (Instant::now(), "the interrupt"));
             processes.iter_mut().try_for_each(|it| lab_sys::process::interrupt(&mut it.child))?;
         }
-        if elapsed > longest {
-            for process in processes.iter_mut().filter(|it| it.ended.is_none()) {
-                process.ended = Some(format!("it had not ended {GRACE:?} after its load"));
-                _ = process.child.kill();
-            }
+        if let Some(since) = limit.passed(desk.start().map(|_| elapsed), Instant::now()) {
+            kill(processes, since);
         }
         std::thread::sleep(LOOK);
+    }
+}
+
+/// How long a worker may take from the start of the schedule on.
+fn load(config: &Config) -> Duration {
+    config.duration + 2 * config.timeout
+}
+
+/// Ends those that still run.
+fn kill(processes: &mut [Process], since: &str) {
+    for process in processes.iter_mut().filter(|it| it.ended.is_none()) {
+        if matches!(process.child.try_wait(), Ok(None)) {
+            process.ended = Some(format!("it had not ended {GRACE:?} after {since}"));
+            _ = process.child.kill();
+        }
+    }
+}
+
+/// How long processes may run: one that is stopped, or hangs, would be waited for without end.
+struct Limit {
+    began: Instant,
+    /// Since when, and why, there is nothing left to do for them.
+    ended: Option<(Instant, &'static str)>,
+    /// How long they may take from the start of the schedule on.
+    load: Duration,
+}
+
+impl Limit {
+    /// What they should have ended after, if that is too long ago at `now`. `elapsed` is the time since
+    /// the start, if there is one.
+    fn passed(&self, elapsed: Option<Duration>, now: Instant) -> Option<&'static str> {
+        let is_over = |since: Instant, may: Duration| now.saturating_duration_since(since) > may;
+        match (self.ended, elapsed) {
+            (Some((since, why)), _) if is_over(since, GRACE) => Some(why),
+            (_, Some(elapsed)) if elapsed > self.load + GRACE => Some("its load"),
+            (_, None) if is_over(self.began, start::PATIENCE + GRACE) => {
+                Some("the time that it may wait for the others")
+            }
+            _ => None,
+        }
     }
 }
 
@@ -150,4 +189,45 @@ fn outcome(mut process: Process) -> Result<Box<ResultFile>, String> {
     }
     let result = lab_result::from_json(Path::new("its result"), &octets);
     result.map(Box::new).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_have_a_limit_before_the_start_after_an_interrupt_and_after_the_load() {
+        let began = Instant::now();
+        let limit = Limit { began, ended: None, load: Duration::from_secs(10) };
+        let after = |seconds| began + Duration::from_secs(seconds);
+        assert_eq!(limit.passed(None, after(629)), None);
+        assert_eq!(
+            limit.passed(None, after(631)),
+            Some("the time that it may wait for the others")
+        );
+        assert_eq!(limit.passed(Some(Duration::from_secs(39)), after(5_000)), None);
+        assert_eq!(limit.passed(Some(Duration::from_secs(41)), after(5_000)), Some("its load"));
+        let limit = Limit { ended: Some((began, "the interrupt")), ..limit };
+        for elapsed in [None, Some(Duration::from_secs(5))] {
+            assert_eq!(limit.passed(elapsed, after(29)), None);
+            assert_eq!(limit.passed(elapsed, after(31)), Some("the interrupt"));
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_is_ended_and_said_to_have_no_result() {
+        let begin = |program: &str| {
+            let mut command = Command::new(program);
+            let child = command.arg("60").stdout(Stdio::piped()).spawn().unwrap();
+            Process { child, result: None, said: None, ended: None }
+        };
+        let mut processes = [begin("sleep"), begin("true")];
+        processes[1].child.wait().unwrap();
+        let id = processes[0].child.id().to_string();
+        Command::new("kill").args(["-STOP", &id]).status().unwrap();
+        kill(&mut processes, "the interrupt");
+        let [stopped, ended] = processes;
+        assert!(ended.ended.is_none(), "it ended by itself");
+        assert_eq!(outcome(stopped).unwrap_err(), "it had not ended 30s after the interrupt");
+    }
 }
