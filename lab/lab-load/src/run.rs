@@ -325,7 +325,6 @@ fn run_whole(
     preflight::all(config, workload)?;
     let shares = config.shares();
     let (placement, own) = worker::place(config, &shares);
-    let threads = placement.shards().len();
     let (abort, late_end) = (AtomicBool::new(false), late_end(config, workload));
     let ((ticks, received), opening) = (mpsc::channel(), Opening::default());
     let (line, clock) = (StartLine::new(own.len(), wall), Clock::new(Duration::ZERO, wall));
@@ -340,7 +339,7 @@ fn run_whole(
             placement,
             clients,
             index,
-            threads,
+            threads: placement.shards().len(),
             items: worker::items(config, at, own.len()),
             clock: clock.into(),
             line,
