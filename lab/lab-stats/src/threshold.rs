@@ -121,6 +121,12 @@ mod tests {
         }
         (0..2).for_each(|_| threshold.take(1_100.0, false));
         assert!(threshold.interval(0.8).low > 700.0, "{:?}", threshold.interval(0.8));
+        // So far below that no slope explains it, and before few others.
+        let mut threshold = Threshold::between(10.0, 100_000.0);
+        threshold.take(100.0, false);
+        [700.0, 800.0, 900.0].iter().for_each(|level| threshold.take(*level, true));
+        (0..2).for_each(|_| threshold.take(1_100.0, false));
+        assert!(threshold.interval(0.8).low > 600.0, "{:?}", threshold.interval(0.8));
     }
 
     #[test]
