@@ -63,8 +63,14 @@ impl Place {
     fn prepared(&self) -> Channel {
         let channel = self.connect();
         hello(&channel, &self.folder.secret);
-        while channel.receive().unwrap().0 != Message::Warm {}
-        channel
+        loop {
+            match channel.receive().unwrap().0 {
+                Message::Warm => return channel,
+                // As in `claim`.
+                Message::Busy(_) => return self.prepared(),
+                _ => {}
+            }
+        }
     }
 
     /// The connection of a successor that has said that it stays, and sees to nothing itself.
@@ -249,10 +255,8 @@ fn everything_passes_to_the_successor() {
         for (udp, tcp) in udp.zip(tcp) {
             let udp = UdpSocket::from(udp.try_clone().unwrap());
             let tcp = TcpListener::from(tcp.try_clone().unwrap());
-            assert_eq!(
-                (udp.local_addr().unwrap(), tcp.local_addr().unwrap()),
-                (*address, *address)
-            );
+            assert_eq!(udp.local_addr().unwrap(), *address);
+            assert_eq!(tcp.local_addr().unwrap(), *address);
         }
     }
     assert!(successor.state.others.is_empty(), "the network is the predecessor's still");
@@ -482,8 +486,7 @@ fn a_predecessor_that_does_not_know_the_secret_is_told_nothing() {
 #[test]
 fn a_successor_that_is_stopped_at_any_step_is_not_waited_for() {
     let place = Place::new();
-    let mut owner = Owner::new();
-    owner.grace = 1000 * PATIENCE;
+    let owner = Owner { grace: 1000 * PATIENCE, ..Owner::new() };
     let called_off = owner.called_off.clone();
     let owner = serve(place.offer(), owner);
     // While it gets ready, others are told to wait, and a reload does not.
@@ -600,9 +603,7 @@ fn a_folder_that_others_could_have_written_to_is_not_used() {
 #[test]
 fn a_successor_that_ends_without_a_word_while_the_predecessor_stands_by_is_stood_in_for() {
     let place = Place::new();
-    let mut owner = Owner::new();
-    owner.grace = 10 * PATIENCE;
-    let owner = serve(place.offer(), owner);
+    let owner = serve(place.offer(), Owner { grace: 10 * PATIENCE, ..Owner::new() });
     drop(place.stayed());
     // The same end twice: a connection closes with the last of them.
     let channel = place.stayed();
@@ -627,8 +628,7 @@ fn nothing_but_the_end_of_a_successor_that_stays_wakes_the_predecessor() {
     let end_notice: Say = |channel| channel.send(&Message::Ending, &[]).unwrap();
     for say in [nonsense, again, end_notice] {
         let place = Place::new();
-        let owner = Owner { grace: 10 * PATIENCE, ..Owner::new() };
-        let owner = serve(place.offer(), owner);
+        let owner = serve(place.offer(), Owner { grace: 10 * PATIENCE, ..Owner::new() });
         let channel = place.stayed();
         say(&channel);
         drop(channel);
