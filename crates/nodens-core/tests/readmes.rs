@@ -11,10 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Files that examples name, in whatever folder, and that must exist, with what stands in them.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 9] = [
     ("resolv.conf", "search lab.example.org example.org\nnameserver 192.0.2.53\n"),
     ("weights", "www.example.org\n192.0.2.1 3\n192.0.2.2 1\n"),
     ("example.org.zone", "@ 60 SOA ns hostmaster 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.53\n"),
+    ("db.com", "@ 60 SOA ns hostmaster 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.53\n"),
+    ("db.example.com", "@ 60 SOA ns hostmaster 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.53\n"),
     (
         "Kexample.org.+013+31548.key",
         include_str!("../../nodens-zone/testdata/dnssec/Kexample.org.+013+31548.key"),
