@@ -50,6 +50,8 @@ pub(crate) struct Values {
     pub(crate) blocks: Vec<Option<String>>,
     /// How many are only bounds.
     pub(crate) bounds: usize,
+    /// The lowest bound.
+    pub(crate) least_bound: Option<f64>,
     /// Trials they are from.
     pub(crate) runs: usize,
 }
@@ -143,7 +145,11 @@ pub(crate) fn columns(groups: &[Group], by_part: bool, settings: &Settings) -> V
                     }
                     values.all.push(figure.value);
                     values.blocks.push(trial.labels.get("block").cloned());
-                    values.bounds += usize::from(figure.is_bound);
+                    if figure.is_bound {
+                        values.bounds += 1;
+                        let least = values.least_bound.unwrap_or(f64::INFINITY);
+                        values.least_bound = Some(least.min(figure.value));
+                    }
                 }
             }
         }

@@ -75,11 +75,20 @@ pub(crate) fn raw(
     } else if first.1.bounds > 0 && second.1.bounds > 0 {
         let because = "both have values among lost queries";
         (raw.contrast.shown, raw.contrast.because) = (Shown::Unjudged, because.to_owned());
+    } else if !is_ordered(first.1, second.1) || !is_ordered(second.1, first.1) {
+        let because = "values among lost queries may be higher or lower than the others: \
+                       their bound is not above all of them";
+        (raw.contrast.shown, raw.contrast.because) = (Shown::Unjudged, because.to_owned());
     } else if raw.contrast.p.is_none() {
         let because = "one value of a group: there is nothing to test";
         (raw.contrast.shown, raw.contrast.because) = (Shown::Unjudged, because.to_owned());
     }
     raw
+}
+
+/// Whether each value of `with` lies below what values of `bounded` are only known to be at least.
+fn is_ordered(bounded: &Values, with: &Values) -> bool {
+    bounded.least_bound.is_none_or(|bound| with.all.iter().all(|value| *value < bound))
 }
 
 /// The differences of values with one block, or of values at one place where no value has a block.

@@ -186,7 +186,7 @@ mod tests {
 
     fn values(all: &[f64], blocks: &[&str]) -> Values {
         let blocks = blocks.iter().map(|block| Some((*block).to_owned())).collect();
-        Values { all: all.to_vec(), blocks, bounds: 0, runs: all.len() }
+        Values { all: all.to_vec(), blocks, runs: all.len(), ..Values::default() }
     }
 
     #[test]

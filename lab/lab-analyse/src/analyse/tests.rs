@@ -298,6 +298,39 @@ fn values_among_lost_queries_are_bounds_and_never_equivalent() {
 }
 
 #[test]
+fn bounds_below_values_of_the_other_group_are_not_judged() {
+    // Six runs of A with a timeout of one second, and of B with a longer one: B may be faster or slower.
+    let text = |timeout_ms: usize, slow_ms: usize, lost: u64| {
+        let mut array = vec!["0".to_owned(); timeout_ms + 1];
+        array[slow_ms] = (1_000 - lost).to_string();
+        array[timeout_ms] = lost.to_string();
+        let stats = format!(
+            "{{\"since_ms\":0,\"until_ms\":1000,\"requests\":1000,\"answers\":{},\"latency\":[{}]}}",
+            1_000 - lost,
+            array.join(",")
+        );
+        format!(
+            "{{\"version\":20200527,\"timeout_ms\":{timeout_ms},\"stats_sum\":{stats},\"stats_periodic\":[]}}"
+        )
+    };
+    let found = |b: &dyn Fn(usize) -> String| {
+        let files: Vec<(String, String)> = (0..6)
+            .flat_map(|at| {
+                [(format!("a/{at}"), text(1_000, 200 + at, 400)), (format!("b/{at}"), b(at))]
+            })
+            .collect();
+        let files: Vec<_> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+        let settings = Settings { metrics: vec!["p90".to_owned()], ..Settings::default() };
+        only(&analysed(&files, &settings).unwrap()).clone()
+    };
+    let later = found(&|at| text(5_000, 3_100 + at, 0));
+    assert_eq!((later.shown, later.interval), (Shown::Unjudged, None), "{later:?}");
+    assert!(later.because.contains("their bound is not above all"), "{later:?}");
+    let sooner = found(&|at| text(5_000, 700 + at, 0));
+    assert_eq!(sooner.shown, Shown::Lower, "{sooner:?}");
+}
+
+#[test]
 fn what_does_not_exist_is_refused_with_what_does() {
     let text = table(&[("a", &A), ("b", &A)], false);
     let refused =
