@@ -64,13 +64,15 @@ pub enum Above {
     Generator,
     /// The ceiling was reached.
     Ceiling,
+    /// The search did not come to its end: it had no more probes.
+    Probes,
 }
 
 /// What a search has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
     /// The limit; if it is not known what is above, the highest rate that met the requirement. `None` if
-    /// not even the floor did.
+    /// none did: with [`Above::Server`] the floor missed it, else whether a rate meets it is not known.
     pub rate: Option<f64>,
     /// Where the limit is with a probability of [`CONFIDENCE`]; only with [`Above::Server`].
     pub interval: Option<Interval>,
@@ -165,10 +167,12 @@ impl Search {
     }
 
     fn after(&mut self) -> Option<f64> {
-        let Bounds { floor, ceiling, precision, probes_max } = self.bounds;
-        if self.probes >= probes_max {
-            return None;
-        }
+        if self.probes >= self.bounds.probes_max { None } else { self.following() }
+    }
+
+    /// The rate after this one, if there are probes left.
+    fn following(&mut self) -> Option<f64> {
+        let Bounds { floor, ceiling, precision, .. } = self.bounds;
         match (self.met, self.missed) {
             (Some(met), Some(_)) => self.between(met),
             (Some(met), None) => match self.lowest_invalid() {
@@ -214,6 +218,11 @@ impl Search {
         parts.map(place).find(is_new)
     }
 
+    /// Whether there was more to try before the limit is enclosed or known to be out of reach.
+    fn is_cut_short(&self) -> bool {
+        self.probes == 0 || self.tries > 0 || self.clone().following().is_some()
+    }
+
     /// What is known so far.
     pub fn found(&self) -> Found {
         let above = self.missed.or_else(|| self.lowest_invalid());
@@ -233,6 +242,7 @@ impl Search {
                 let rate = Some(self.known.median());
                 Found { rate, interval, above, why: Above::Server, settled }
             }
+            (met, _) if self.is_cut_short() => found(met, Above::Probes),
             (met, _) if !self.invalid.is_empty() => found(met, Above::Generator),
             (met, Some(_)) => found(met, Above::Server),
             (met, None) => found(met, Above::Ceiling),

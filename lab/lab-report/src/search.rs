@@ -33,6 +33,13 @@ fn found(file: &SearchFile) -> (&'static str, String, String) {
         );
         return ("invalid", "INVALID".to_owned(), sentence);
     }
+    if median == 0.0 && limited == Some("probes") {
+        let sentence = format!(
+            "Whether {server} meets {objective} at {floor}/s is not known: all {} probes were taken before.",
+            file.probes.len()
+        );
+        return ("invalid", "INVALID".to_owned(), sentence);
+    }
     if median == 0.0 {
         let sentence = format!(
             "{server} does not meet {objective} at {floor}/s, the lowest rate that was tried."
@@ -81,6 +88,7 @@ pub(crate) fn verdict(file: &SearchFile) -> Markup {
                 @match limited {
                     Some("generator") => { p { "The generator was the limit and not the server: the server may reach more." } }
                     Some("between") => { p { "The server missed it at a higher rate; no probe between the two was valid." } }
+                    Some("probes") => { p { "All probes were taken before the limit was enclosed: the server may reach more." } }
                     Some("ceiling") => { p { "The search was limited to this rate: the server may reach more." } }
                     _ => {}
                 }

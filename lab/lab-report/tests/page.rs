@@ -575,6 +575,13 @@ fn a_search_says_what_was_not_met_and_what_does_not_count_and_marks_bounds() {
     });
     let (class, badge, _) = verdict(&unknown);
     assert_eq!((&*class, &*badge), ("verdict invalid", "INVALID"));
+    let short = page_of(&|file| {
+        (file["median"], file["range"]) = (json!(0.0), json!([0.0, 0.0]));
+        file["limited_by"] = json!("probes");
+    });
+    let (class, badge, text) = verdict(&short);
+    assert_eq!((&*class, &*badge), ("verdict invalid", "INVALID"));
+    assert!(text.contains("is not known: all"), "{text}");
     let some = page_of(&|file| {
         let search = file["searches"][0].clone();
         file["searches"] = json!([search, search, search]);

@@ -56,7 +56,7 @@ pub struct SearchFile {
     /// What each finished search found; one since layout 3.
     pub searches: Vec<Found>,
     /// The rate above which the objective is missed: as probably too high as too low, by all probes; 0 if
-    /// it is not met at all. Without `confidence` the highest rate that met it. In older layouts the
+    /// it is not met at all, or if no probe met it. Without `confidence` the highest rate that met it. In older layouts the
     /// median of what several searches found; absent without a finished search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
@@ -74,15 +74,16 @@ pub struct SearchFile {
     /// no less than the others: it knows no more than that the server does this much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<usize>,
-    /// What the searches ran into: `server`, `between`, `generator` or `ceiling`. Only with `server` is
-    /// the result a limit of the server; with `between` the server missed the objective at a higher
-    /// rate, and the run is INVALID between the two.
+    /// What the searches ran into: `server`, `between`, `generator`, `ceiling` or `probes`. Only with
+    /// `server` is the result a limit of the server; with `between` the server missed the objective at a
+    /// higher rate, and the run is INVALID between the two; with `probes` it was not enclosed when the
+    /// last probe was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
 }
 
 /// One probe: a load of one rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
     /// The search it belongs to, counted from 1.
     pub search: usize,
@@ -134,7 +135,7 @@ pub struct Found {
     /// The lowest rate at which the server missed the objective; if it never did, the lowest that the
     /// generator declared INVALID.
     pub above: Option<f64>,
-    /// What was there: `server`, `between`, `generator` or `ceiling`.
+    /// What was there: `server`, `between`, `generator`, `ceiling` or `probes`.
     pub limited_by: String,
 }
 

@@ -107,6 +107,30 @@ fn what_the_generator_cannot_send_is_no_limit_of_the_server() {
 }
 
 #[test]
+fn a_search_that_ran_out_of_probes_has_no_reason_but_that() {
+    let found = |probes_max, said: fn(f64) -> Said| {
+        let mut search = Search::new(Bounds { probes_max, ..BOUNDS }, 1_000.0);
+        while let Some(rate) = search.rate() {
+            search.take(said(rate));
+        }
+        let found = search.found();
+        (found.rate, found.above, found.why)
+    };
+    // Neither the floor nor the ceiling was tried.
+    for probes in 1..=2 {
+        assert_eq!(found(probes, |_| Said::Invalid), (None, None, Above::Probes));
+    }
+    assert_eq!(found(3, |_| Said::Invalid), (None, Some(1_000.0), Above::Probes));
+    assert_eq!(found(3, |_| Said::Missed), (None, Some(250.0), Above::Probes));
+    assert_eq!(found(3, |_| Said::Met), (Some(4_000.0), None, Above::Probes));
+    // The floor missed it once: that may be chance.
+    assert_eq!(found(5, |_| Said::Missed), (None, Some(100.0), Above::Probes));
+    assert_eq!(found(6, |_| Said::Missed), (None, Some(100.0), Above::Server));
+    assert_eq!(found(60, |_| Said::Met), (Some(1e6), None, Above::Ceiling));
+    assert_eq!(found(60, |_| Said::Invalid), (None, Some(100.0), Above::Generator));
+}
+
+#[test]
 fn a_probe_that_chance_has_spoilt_is_taken_again() {
     let mut search = Search::new(BOUNDS, 1_000.0);
     search.take(Said::Invalid);

@@ -293,6 +293,7 @@ fn name(why: Above) -> &'static str {
         Above::Between => "between",
         Above::Generator => "generator",
         Above::Ceiling => "ceiling",
+        Above::Probes => "probes",
     }
 }
 
@@ -302,11 +303,13 @@ fn kept(found: &Found) -> search::Found {
 }
 
 /// 0 if the result is one of the server, 1 if it does not meet the objective at all, or that of an
-/// invalid or interrupted run: what was done until then depends on when it was interrupted.
+/// invalid or interrupted run, as for a search without enough probes: what was done until then depends on when it was interrupted.
 fn exit(file: &SearchFile) -> ExitCode {
     match (file.median, file.limited_by.as_deref()) {
         _ if file.interrupted => ExitCode::from(crate::EXIT_INTERRUPTED),
-        (None, _) | (_, Some("generator" | "between")) => ExitCode::from(crate::EXIT_INVALID),
+        (None, _) | (_, Some("generator" | "between" | "probes")) => {
+            ExitCode::from(crate::EXIT_INVALID)
+        }
         (Some(0.0), _) => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }

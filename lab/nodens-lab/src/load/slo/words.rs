@@ -66,6 +66,19 @@ fn verdict(file: &SearchFile) -> String {
         );
         return term::paint(Style::Bad, &text);
     }
+    if median == 0.0 && by == "probes" {
+        let missed = file.probes.iter().filter(|probe| probe.said == "missed");
+        let known = match missed.map(|probe| probe.rate).reduce(f64::min) {
+            Some(missed) => format!("it is not met at {} QPS", rate(missed)),
+            None => format!("each of them was INVALID ({})", reason(file)),
+        };
+        let text = format!(
+            "{interrupted}INVALID: whether {objective} is met at {} QPS is not known, all {} --slo-probes were taken before: {known}",
+            rate(file.floor),
+            file.probes.len()
+        );
+        return term::paint(Style::Bad, &text);
+    }
     if median == 0.0 {
         let text = format!(
             "{interrupted}{objective} is not met at {} QPS, the lowest rate tried",
@@ -96,6 +109,13 @@ fn verdict(file: &SearchFile) -> String {
             );
             (Style::Bad, "up to", why)
         }
+        "probes" => {
+            let why = format!(
+                "what is above is not known, all {} --slo-probes were taken before",
+                file.probes.len()
+            );
+            (Style::Bad, "up to at least", why)
+        }
         "ceiling" => (Style::Good, "up to at least", "higher rates were not tried".to_owned()),
         _ => {
             let why = format!(
@@ -113,4 +133,33 @@ fn verdict(file: &SearchFile) -> String {
 fn reason(file: &SearchFile) -> &str {
     let invalid = file.probes.iter().rev().find(|probe| probe.said == "invalid");
     invalid.and_then(|probe| probe.because.first()).map_or("unknown", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab_result::search::Probe;
+
+    #[test]
+    fn a_search_without_enough_probes_says_that_its_result_is_not_known() {
+        let probe = |said: &str| Probe { rate: 250.0, said: said.to_owned(), ..Probe::default() };
+        let of = |median, said| {
+            verdict(&SearchFile {
+                objective: "loss=0".to_owned(),
+                floor: 100.0,
+                median: Some(median),
+                range: Some((median, median)),
+                limited_by: Some("probes".to_owned()),
+                probes: vec![probe(said); 2],
+                ..SearchFile::default()
+            })
+        };
+        let missed = of(0.0, "missed");
+        assert!(missed.contains("at 100 QPS is not known, all 2 --slo-probes"), "{missed}");
+        assert!(missed.contains("it is not met at 250 QPS"), "{missed}");
+        assert!(of(0.0, "invalid").contains("each of them was INVALID"));
+        assert!(
+            of(4_000.0, "met").contains("up to at least 4,000 QPS; what is above is not known")
+        );
+    }
 }
