@@ -90,10 +90,12 @@ impl Fidelity {
         }
     }
 
-    /// Whether all arrived, at the planned rate in each second, and the gaps are those that were planned.
+    /// Whether all arrived, at the planned rate in each second, and the gaps are those that were planned. Of no
+    /// query, nothing is known.
     pub fn is_met(&self) -> bool {
         let near = |(planned, arrived): (&u64, &u64)| planned.abs_diff(*arrived) <= TIME_ERROR;
-        self.planned == self.arrived
+        self.planned > 0
+            && self.planned == self.arrived
             && self.seconds.iter().all(|second| second.keeps_rate() && second.keeps_gaps())
             && self.planned_gaps.iter().zip(&self.arrived_gaps).all(near)
             && self.errors.is_some_and(|(errors, _)| {
@@ -212,7 +214,8 @@ mod tests {
             assert!(!Fidelity::of(&planned, &arrived).is_met(), "{what}");
         }
         assert!(!Fidelity::of(&planned, &[]).is_met());
-        assert_eq!(Fidelity::of(&[], &[]).seconds, []);
+        let nothing = Fidelity::of(&[], &[]);
+        assert!(nothing.seconds.is_empty() && !nothing.is_met(), "{nothing:?}");
     }
 
     #[test]

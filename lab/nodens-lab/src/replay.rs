@@ -127,6 +127,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let survey = look(&settings, &open)?;
     if args.fidelity {
         let planned = lab_replay::fidelity::plan(&settings, &survey, &open)?;
+        if planned.is_empty() {
+            bail!("--fidelity needs queries over UDP, and none is to be replayed");
+        }
         return fidelity::measure(&planned, args.no_version, args.output.json);
     }
     let places = args.output.places(settings.target, None)?;
