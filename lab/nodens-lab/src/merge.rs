@@ -3,7 +3,9 @@
 use crate::load::{self, summary};
 use crate::term;
 use anyhow::{Context, Result, bail};
+use lab_analyse::limits::FILE_LEN_MAX;
 use lab_result::ResultFile;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut parts = Vec::new();
     for path in &args.files {
-        parts.extend(read(path)?);
+        parts.extend(read(path, FILE_LEN_MAX)?);
     }
     let result = lab_result::merge(parts, &[])?;
     if args.json {
@@ -46,8 +48,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// The results in a file: a whole one, or one on each line that begins as one. Other lines are what
 /// workers said besides.
-fn read(path: &Path) -> Result<Vec<ResultFile>> {
-    let octets = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+fn read(path: &Path, most: u64) -> Result<Vec<ResultFile>> {
+    let cannot = || format!("cannot read {}", path.display());
+    let mut octets = Vec::new();
+    let file = std::fs::File::open(path).with_context(cannot)?;
+    file.take(most + 1).read_to_end(&mut octets).with_context(cannot)?;
+    if octets.len() as u64 > most {
+        bail!("{} has more than {most} octets: these are no results", path.display());
+    }
     if let Ok(result) = lab_result::from_json(path, &octets) {
         return Ok(vec![result]);
     }
@@ -79,7 +87,7 @@ mod tests {
         let path = folder.path().join("results");
         let results = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            read(&path)
+            read(&path, 1 << 20)
         };
         let one = example();
         assert_eq!(results(&format!("{one}\n")).unwrap().len(), 1);
@@ -89,5 +97,10 @@ mod tests {
         let error = format!("{:#}", results(&format!("{one}\n{cut}\n")).unwrap_err());
         assert!(error.contains("result in line 2"), "{error}");
         assert!(results("nothing\n").is_err());
+        let long = one.len() as u64 - 1;
+        std::fs::write(&path, &one).unwrap();
+        assert_eq!(read(&path, long + 1).unwrap().len(), 1);
+        let error = format!("{:#}", read(&path, long).unwrap_err());
+        assert!(error.contains("octets: these are no results"), "{error}");
     }
 }
