@@ -27,6 +27,9 @@ pub use parts::{Parts, PartsError};
 pub const BITS: u32 = 8;
 /// The fewest bits of a coarser histogram: buckets as wide as half of their lowest value.
 pub const BITS_MIN: u32 = 1;
+/// The most values that are taken from a file: a million a second for thirty years. Sums of many such
+/// files stay what 64 bits can count.
+pub const COUNT_MAX: u64 = 1 << 50;
 
 /// What is known about the value at some rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,7 +145,7 @@ impl Histogram {
             self.counts.resize(index + 1, 0);
         }
         if let Some(slot) = self.counts.get_mut(index) {
-            *slot += count;
+            *slot = slot.saturating_add(count);
         }
     }
 
@@ -188,9 +191,10 @@ impl Histogram {
         if other.censored > 0 {
             self.floor = if self.censored == 0 { other.floor } else { self.floor.min(other.floor) };
         }
-        self.recorded += other.recorded;
-        self.censored += other.censored;
-        self.sum += other.sum;
+        // Of files that anyone has written: 16,384 with the most values each would be beyond it.
+        self.recorded = self.recorded.saturating_add(other.recorded);
+        self.censored = self.censored.saturating_add(other.censored);
+        self.sum = self.sum.saturating_add(other.sum);
     }
 
     /// Adds the counts of `other`, which has the same precision. Two that are packed stay so.
@@ -208,7 +212,7 @@ impl Histogram {
             self.counts.resize(other.counts.len(), 0);
         }
         for (slot, count) in self.counts.iter_mut().zip(&other.counts) {
-            *slot += count;
+            *slot = slot.saturating_add(*count);
         }
         packed::unpack(&other.packed).for_each(|(index, count)| self.add(index, count));
         if is_packed {
@@ -253,7 +257,7 @@ impl Histogram {
     /// Censored values rank above every recorded one. If a recorded value at the rank is not below
     /// their bound, the order between the two is unknown, and so only the bound is reported.
     pub fn quantile(&self, fraction: f64) -> Quantile {
-        let total = self.recorded + self.censored;
+        let total = self.recorded.saturating_add(self.censored);
         if total == 0 {
             return Quantile::Empty;
         }
@@ -274,9 +278,9 @@ impl Histogram {
         if rank == 1 {
             return self.min();
         }
-        let mut seen = 0;
+        let mut seen = 0_u64;
         for (index, count) in self.used() {
-            seen += count;
+            seen = seen.saturating_add(count);
             if seen >= rank {
                 let (low, high) = bounds(index, self.bits());
                 return Some((low + (high - low) / 2).clamp(self.min, self.max));
@@ -288,7 +292,8 @@ impl Histogram {
     /// How many recorded values lie in buckets entirely above `nanos`.
     pub fn count_above(&self, nanos: u64) -> u64 {
         let last = index(nanos, self.bits());
-        self.used().filter(|(index, _)| *index > last).map(|(_, count)| count).sum()
+        let above = self.used().filter(|(index, _)| *index > last);
+        above.fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// The buckets in use as `(lowest, highest, count)`, both bounds inclusive.

@@ -1,6 +1,6 @@
 //! A histogram as plain numbers, and back.
 
-use crate::{BITS, BITS_MIN, Histogram, bounds, index};
+use crate::{BITS, BITS_MIN, COUNT_MAX, Histogram, bounds, index, packed};
 
 /// Everything a [`Histogram`] knows, as plain numbers: what a file keeps of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum PartsError {
     Bits,
     /// The bucket at this place has bounds of no bucket, no count, or is not behind the one before.
     Bucket(usize),
+    /// There are more values than [`COUNT_MAX`].
+    Count,
     /// The lowest or highest value is not in the first or last bucket.
     Extremes,
     /// The sum is not one of as many values in such buckets.
@@ -47,6 +49,7 @@ impl std::fmt::Display for PartsError {
                     "bucket {at} is not a valid [lowest, highest, count] triple of this histogram layout"
                 )
             }
+            Self::Count => write!(f, "more than {COUNT_MAX} values"),
             Self::Extremes => f.write_str("min and max are not in the first and the last bucket"),
             Self::Sum => f.write_str("the sum is not that of values in these buckets"),
         }
@@ -69,7 +72,8 @@ impl Histogram {
         }
     }
 
-    /// The histogram with these parts, equal to the one that they were taken from.
+    /// The histogram with these parts, packed, and equal to the one that they were taken from. It takes
+    /// memory for the buckets in use only.
     pub fn from_parts(parts: &Parts) -> Result<Self, PartsError> {
         if parts.coarser > BITS - BITS_MIN {
             return Err(PartsError::Bits);
@@ -77,20 +81,23 @@ impl Histogram {
         let mut histogram = Self { coarser: parts.coarser, ..Self::new() };
         let bits = histogram.bits();
         let (mut least, mut most) = (0_u128, 0_u128);
+        let mut used: Vec<(usize, u64)> = Vec::with_capacity(parts.buckets.len());
         for (at, &(low, high, count)) in parts.buckets.iter().enumerate() {
             let index = index(low, bits);
-            if bounds(index, bits) != (low, high) || count == 0 || index < histogram.counts.len() {
+            let is_behind = used.last().is_none_or(|(last, _)| *last < index);
+            if bounds(index, bits) != (low, high) || count == 0 || !is_behind {
                 return Err(PartsError::Bucket(at));
             }
-            histogram.counts.resize(index + 1, 0);
-            if let Some(slot) = histogram.counts.get_mut(index) {
-                *slot = count;
-            }
+            used.push((index, count));
             let sum = histogram.recorded.checked_add(count);
             histogram.recorded = sum.ok_or(PartsError::Bucket(at))?;
             least += u128::from(low) * u128::from(count);
             most += u128::from(high) * u128::from(count);
         }
+        if histogram.recorded.saturating_add(parts.censored) > COUNT_MAX {
+            return Err(PartsError::Count);
+        }
+        histogram.packed = packed::pack(used.into_iter());
         let ends = (parts.buckets.first(), parts.buckets.last());
         let fits = match ends {
             (Some(first), Some(last)) => {

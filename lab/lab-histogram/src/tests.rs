@@ -179,10 +179,33 @@ fn parts_make_the_same_histogram_and_wrong_ones_none() {
     assert_eq!(with(|parts| parts.buckets[1].2 = 0), PartsError::Bucket(1));
     assert_eq!(with(|parts| parts.buckets.swap(0, 1)), PartsError::Bucket(1));
     assert_eq!(with(|parts| parts.buckets[1].2 = u64::MAX), PartsError::Bucket(1));
+    assert_eq!(with(|parts| parts.censored = u64::MAX), PartsError::Count);
+    assert_eq!(with(|parts| parts.censored = COUNT_MAX - 5), PartsError::Count);
     assert_eq!(with(|parts| parts.coarser = BITS), PartsError::Bits);
     assert_eq!(with(|parts| parts.coarser = 1), PartsError::Bucket(1));
     assert_eq!(with(|parts| parts.min = 1), PartsError::Extremes);
     assert_eq!(with(|parts| parts.sum = 1), PartsError::Sum);
+}
+
+#[test]
+fn parts_of_few_buckets_take_few_octets_however_high_these_are() {
+    let mut histogram = Histogram::new();
+    histogram.record(u64::MAX);
+    let small = Histogram::from_parts(&histogram.to_parts()).unwrap();
+    assert!(small.octets() <= 16 && histogram.octets() > 100_000, "{}", small.octets());
+    assert_eq!(small, histogram);
+}
+
+#[test]
+fn files_with_the_most_values_can_be_merged_without_end() {
+    let most = Parts { censored: COUNT_MAX, floor: 1, ..Parts::default() };
+    let mut sum = Histogram::from_parts(&most).unwrap();
+    for _ in 0..16 {
+        sum.merge(&sum.clone());
+    }
+    assert_eq!(sum.censored(), u64::MAX);
+    sum.merge(&Histogram::from_parts(&most).unwrap());
+    assert_eq!(sum.quantile(0.5), Quantile::AtLeast(1));
 }
 
 #[test]

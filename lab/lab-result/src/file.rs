@@ -180,7 +180,7 @@ impl Counts {
     /// Sent queries without an answer in time, whatever the cause; interrupted ones are not among
     /// them.
     pub fn lost(&self) -> u64 {
-        self.timed_out + self.refused + self.connection_failed
+        self.timed_out.saturating_add(self.refused).saturating_add(self.connection_failed)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Everything that adds up.
+//! Everything that adds up. What is beyond 64 bits stays at their end: files can have been written by anyone.
 
 use crate::{ConnectionFates, Connections, Counts, Group, Rate, ResultFile, Run, Second};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) fn add(into: &mut ResultFile, from: &ResultFile) {
     rate(&mut into.rate, &from.rate);
     run(&mut into.run, &from.run);
     into.threads.extend(&from.threads);
-    into.plan.threads += from.plan.threads;
+    into.plan.threads = into.plan.threads.saturating_add(from.plan.threads);
     for cpu in &from.plan.cpus {
         if !into.plan.cpus.contains(cpu) {
             into.plan.cpus.push(*cpu);
@@ -39,7 +39,8 @@ fn option<T: Clone>(into: &mut Option<T>, from: Option<&T>, add: impl Fn(&mut T,
 
 fn codes<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
     for (code, count) in from {
-        *into.entry(code.clone()).or_default() += count;
+        let sum = into.entry(code.clone()).or_default();
+        *sum = sum.saturating_add(*count);
     }
 }
 
@@ -65,25 +66,25 @@ fn counts(into: &mut Counts, from: &Counts) {
         answer_octets,
         question_octets,
     } = from;
-    into.scheduled += scheduled;
-    into.skipped += skipped;
-    into.overdue += overdue;
-    into.send_errors += send_errors;
-    into.sent += sent;
-    into.answered += answered;
-    into.timed_out += timed_out;
-    into.refused += refused;
-    into.connection_failed += connection_failed;
-    into.interrupted += interrupted;
-    into.received += received;
-    into.late += late;
-    into.duplicate += duplicate;
-    into.mismatched += mismatched;
-    into.unknown += unknown;
-    into.malformed += malformed;
-    into.truncated += truncated;
-    into.answer_octets += answer_octets;
-    into.question_octets += question_octets;
+    into.scheduled = into.scheduled.saturating_add(*scheduled);
+    into.skipped = into.skipped.saturating_add(*skipped);
+    into.overdue = into.overdue.saturating_add(*overdue);
+    into.send_errors = into.send_errors.saturating_add(*send_errors);
+    into.sent = into.sent.saturating_add(*sent);
+    into.answered = into.answered.saturating_add(*answered);
+    into.timed_out = into.timed_out.saturating_add(*timed_out);
+    into.refused = into.refused.saturating_add(*refused);
+    into.connection_failed = into.connection_failed.saturating_add(*connection_failed);
+    into.interrupted = into.interrupted.saturating_add(*interrupted);
+    into.received = into.received.saturating_add(*received);
+    into.late = into.late.saturating_add(*late);
+    into.duplicate = into.duplicate.saturating_add(*duplicate);
+    into.mismatched = into.mismatched.saturating_add(*mismatched);
+    into.unknown = into.unknown.saturating_add(*unknown);
+    into.malformed = into.malformed.saturating_add(*malformed);
+    into.truncated = into.truncated.saturating_add(*truncated);
+    into.answer_octets = into.answer_octets.saturating_add(*answer_octets);
+    into.question_octets = into.question_octets.saturating_add(*question_octets);
 }
 
 fn connections(into: &mut Connections, from: &Connections) {
@@ -96,13 +97,13 @@ fn connections(into: &mut Connections, from: &Connections) {
         early_data_sent,
         early_data_answered,
     } = from;
-    into.active += active;
-    into.attempted += attempted;
-    into.opened += opened;
-    into.failed += failed;
-    into.resumed += resumed;
-    into.early_data_sent += early_data_sent;
-    into.early_data_answered += early_data_answered;
+    into.active = into.active.saturating_add(*active);
+    into.attempted = into.attempted.saturating_add(*attempted);
+    into.opened = into.opened.saturating_add(*opened);
+    into.failed = into.failed.saturating_add(*failed);
+    into.resumed = into.resumed.saturating_add(*resumed);
+    into.early_data_sent = into.early_data_sent.saturating_add(*early_data_sent);
+    into.early_data_answered = into.early_data_answered.saturating_add(*early_data_answered);
 }
 
 fn fates(into: &mut ConnectionFates, from: &ConnectionFates) {
@@ -124,7 +125,7 @@ fn fates(into: &mut ConnectionFates, from: &ConnectionFates) {
         (&mut into.rejected, from.rejected),
         (&mut into.stream_waits, from.stream_waits),
     ];
-    pairs.into_iter().for_each(|(into, from)| *into += from);
+    pairs.into_iter().for_each(|(into, from)| *into = into.saturating_add(from));
     option(&mut into.streams_allowed, from.streams_allowed.as_ref(), |into, from| {
         *into = (into.0.min(from.0), into.1.max(from.1));
     });
@@ -139,9 +140,9 @@ fn groups(into: &mut Vec<Group>, from: &[Group]) {
     for group in from {
         match into.iter_mut().find(|have| have.name == group.name) {
             Some(have) => {
-                have.sent += group.sent;
-                have.answered += group.answered;
-                have.lost += group.lost;
+                have.sent = have.sent.saturating_add(group.sent);
+                have.answered = have.answered.saturating_add(group.answered);
+                have.lost = have.lost.saturating_add(group.lost);
                 have.response.merge(&group.response);
             }
             None => into.push(group.clone()),
@@ -161,14 +162,14 @@ fn seconds(into: &mut Vec<Second>, from: &[Second]) {
 
 fn add_second(into: &mut Second, from: &Second) {
     into.is_final &= from.is_final;
-    into.sent += from.sent;
-    into.answered += from.answered;
-    into.lost += from.lost;
-    into.timed_out += from.timed_out;
-    into.refused += from.refused;
-    into.connection_failed += from.connection_failed;
-    into.interrupted += from.interrupted;
-    into.unsent += from.unsent;
+    into.sent = into.sent.saturating_add(from.sent);
+    into.answered = into.answered.saturating_add(from.answered);
+    into.lost = into.lost.saturating_add(from.lost);
+    into.timed_out = into.timed_out.saturating_add(from.timed_out);
+    into.refused = into.refused.saturating_add(from.refused);
+    into.connection_failed = into.connection_failed.saturating_add(from.connection_failed);
+    into.interrupted = into.interrupted.saturating_add(from.interrupted);
+    into.unsent = into.unsent.saturating_add(from.unsent);
     codes(&mut into.rcodes, &from.rcodes);
     into.response.merge(&from.response);
     into.service.merge(&from.service);
@@ -182,8 +183,8 @@ fn rate(into: &mut Rate, from: &Rate) {
         into.steps.resize(from.steps.len(), [0, 0]);
     }
     for ([planned, sent], from) in into.steps.iter_mut().zip(&from.steps) {
-        *planned += from[0];
-        *sent += from[1];
+        *planned = planned.saturating_add(from[0]);
+        *sent = sent.saturating_add(from[1]);
     }
 }
 

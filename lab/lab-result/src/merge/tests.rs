@@ -63,6 +63,19 @@ fn groups_and_seconds_that_only_one_worker_has_are_kept() {
 }
 
 #[test]
+fn counts_that_no_run_can_have_do_not_end_the_program() {
+    let mut two = parts(2);
+    for part in &mut two {
+        (part.counts.sent, part.counts.timed_out, part.counts.refused) = (u64::MAX, u64::MAX, 7);
+        part.seconds[0].sent = u64::MAX;
+        part.rate.steps.push([u64::MAX, 1]);
+    }
+    let whole = merge(two, &[]).unwrap();
+    assert_eq!((whole.counts.sent, whole.seconds[0].sent), (u64::MAX, u64::MAX));
+    assert_eq!(whole.loss(), Some(1.0));
+}
+
+#[test]
 fn a_worker_that_is_invalid_or_missing_makes_the_whole_invalid() {
     let mut two = parts(2);
     two[1].verdict.valid = false;
