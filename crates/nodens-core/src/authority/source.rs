@@ -134,6 +134,7 @@ impl FileZone {
 
     /// Another file has the zone from now on.
     pub(crate) fn set_path(self: &Arc<Self>, path: PathBuf, files: &KnownFiles) {
+        files.forget(self);
         self.path.store(Arc::new(path));
         files.add(self);
     }

@@ -29,14 +29,51 @@ impl KnownFiles {
         if known.len() == known.capacity() {
             known.retain(|_, zones| zones.iter().any(|zone| zone.strong_count() > 0));
         }
-        let key = (PathBuf::clone(&zone.path()), zone.origin.to_folded());
-        let zones = known.entry(key).or_default();
+        let zones = known.entry(key(zone)).or_default();
         let own = Arc::downgrade(zone);
         zones.retain(|zone| zone.strong_count() > 0 && !zone.ptr_eq(&own));
         zones.push(own);
     }
 
+    /// Takes out one that gets another file: it may live for long, and get many.
+    pub(super) fn forget(&self, zone: &Arc<FileZone>) {
+        let (mut known, key) = (self.lock(), key(zone));
+        let Some(zones) = known.get_mut(&key) else { return };
+        zones.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(zone)));
+        if zones.is_empty() {
+            known.remove(&key);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, ByFile> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(zone: &FileZone) -> (PathBuf, Name) {
+    (PathBuf::clone(&zone.path()), zone.origin.to_folded())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_that_gets_another_file_leaves_nothing_at_the_one_before() {
+        let files = KnownFiles::default();
+        let new = || {
+            let zone = Arc::new(FileZone::new("example.org.".parse().unwrap(), "0".into(), false));
+            files.add(&zone);
+            zone
+        };
+        let (moves, stays) = (new(), new());
+        for n in 1..1000 {
+            moves.set_path(n.to_string().into(), &files);
+        }
+        let mut left: Vec<_> =
+            files.lock().iter().map(|((path, _), zones)| (path.clone(), zones.len())).collect();
+        left.sort();
+        assert_eq!(left, [("0".into(), 1), ("999".into(), 1)]);
+        drop(stays);
     }
 }
