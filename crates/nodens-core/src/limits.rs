@@ -154,7 +154,13 @@ pub const SIGNATURES_MADE_SHARE: usize = 4;
 /// Of proofs that a name which there is has no records of a type, one part in this many.
 pub const SIGNATURES_DENIED_SHARE: usize = 2;
 /// RRsets of the apex of each zone whose signatures are kept beside all of them, in each part of the store.
-pub const SIGNATURES_APEX_PART: usize = 4;
+pub const SIGNATURES_APEX_PART: usize = 1;
+/// NSEC records of the apex of each zone, of which there are 49 (see `OF_NAME` and `OF_APEX`), in the same way.
+pub const SIGNATURES_APEX_DENIED_PART: usize = 4;
+/// Room beside that of each zone: where a hash puts an RRset is chance.
+pub const SIGNATURES_APEX_SPARE: usize = 16;
+/// Of both sorts of RRsets of apexes together, one part in this many of the most that are kept, for each of them.
+pub const SIGNATURES_APEX_SHARE: usize = 2;
 /// How much a worker may sign in a second, in units of about 20 µs: a fifth of its time.
 pub const SIGNING_PER_SECOND: u64 = 10_000;
 /// How much at once, in the same units.

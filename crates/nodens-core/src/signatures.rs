@@ -1,7 +1,8 @@
 //! Signatures over RRsets of responses that are kept, for all workers.
 
 use crate::limits::{
-    SIGNATURES_APEX_PART, SIGNATURES_DENIED_SHARE, SIGNATURES_MADE_SHARE, SIGNATURES_MAX,
+    SIGNATURES_APEX_DENIED_PART, SIGNATURES_APEX_PART, SIGNATURES_APEX_SHARE,
+    SIGNATURES_APEX_SPARE, SIGNATURES_DENIED_SHARE, SIGNATURES_MADE_SHARE, SIGNATURES_MAX,
 };
 use foldhash::fast::FixedState;
 use lru::LruCache;
@@ -20,9 +21,10 @@ type Digest = [u8; 32];
 /// What is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// What every validator needs of a zone, whatever is asked for: its keys, its SOA and NS records, and what it
-    /// lacks at its own name.
+    /// What every validator needs of a zone, whatever is asked for: its keys, its SOA and NS records.
     Apex,
+    /// The proof that a zone lacks a type at its own name: one for each type, of which there are few.
+    ApexDenied,
     /// An RRset that there is, of which there are as many as the zone has.
     Found,
     /// The proof that a name without records of a type has none: a few for each name that there is, unless an
@@ -44,6 +46,7 @@ pub(crate) struct Signed {
 #[derive(Debug)]
 pub(crate) struct Signatures {
     apex: Store,
+    apex_denied: Store,
     found: Store,
     denied: Store,
     made: Store,
@@ -54,8 +57,13 @@ impl Signatures {
     /// missing and a quarter as many RRsets that are made for questions, and for those of the apexes of so many zones.
     pub(crate) fn new(capacity: usize, zones: usize) -> Self {
         let capacity = capacity.min(SIGNATURES_MAX);
+        let of_apexes = |part: usize| {
+            let each = zones.saturating_mul(part).saturating_add(SIGNATURES_APEX_SPARE);
+            Store::new(each.saturating_mul(PARTS).min(SIGNATURES_MAX / SIGNATURES_APEX_SHARE))
+        };
         Self {
-            apex: Store::new(zones.saturating_mul(SIGNATURES_APEX_PART * PARTS)),
+            apex: of_apexes(SIGNATURES_APEX_PART),
+            apex_denied: of_apexes(SIGNATURES_APEX_DENIED_PART),
             found: Store::new(capacity),
             denied: Store::new(capacity / SIGNATURES_DENIED_SHARE),
             made: Store::new(capacity / SIGNATURES_MADE_SHARE),
@@ -65,6 +73,7 @@ impl Signatures {
     fn of(&self, sort: Sort) -> &Store {
         match sort {
             Sort::Apex => &self.apex,
+            Sort::ApexDenied => &self.apex_denied,
             Sort::Found => &self.found,
             Sort::Denied => &self.denied,
             Sort::Made => &self.made,
@@ -85,7 +94,8 @@ impl Signatures {
 
     /// Of how many RRsets there are signatures.
     pub(crate) fn len(&self) -> usize {
-        [&self.apex, &self.found, &self.denied, &self.made].map(Store::len).iter().sum()
+        let stores = [&self.apex, &self.apex_denied, &self.found, &self.denied, &self.made];
+        stores.map(Store::len).iter().sum()
     }
 }
 
@@ -140,5 +150,35 @@ impl Known {
         let signatures = Arc::new(Signatures::new(capacity, zones));
         known.insert(id, Arc::downgrade(&signatures));
         signatures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(signatures: &Signatures, sort: Sort, count: u32) {
+        let validity = Validity { inception: 0, expiration: 1 };
+        for n in 0..count {
+            // As hashes are: any part.
+            let digest = std::array::from_fn(|at| FixedState::default().hash_one((n, at)) as u8);
+            signatures.keep(sort, digest, Signed { rdatas: Arc::from([]), validity });
+        }
+    }
+
+    #[test]
+    fn of_each_apex_all_is_kept_and_of_any_number_of_them_no_more_than_the_most() {
+        for zones in [1, 2, 10, 100] {
+            let signatures = Signatures::new(0, zones as usize);
+            fill(&signatures, Sort::ApexDenied, 49 * zones);
+            fill(&signatures, Sort::Apex, 5 * zones);
+            assert_eq!(signatures.len(), 54 * zones as usize, "{zones}");
+        }
+        let most = SIGNATURES_MAX / SIGNATURES_APEX_SHARE;
+        for sort in [Sort::Apex, Sort::ApexDenied] {
+            let signatures = Signatures::new(0, usize::MAX);
+            fill(&signatures, sort, most as u32 + 5000);
+            assert!((most / 10 * 9..=most).contains(&signatures.len()), "{sort:?}");
+        }
     }
 }

@@ -20,8 +20,8 @@ pub struct Meter {
 
 impl Meter {
     /// Whether a signature may be made that costs so many units. What is made for questions leaves half of
-    /// the room to others, and what denies types of names a quarter. Apexes have room of their own besides: without their
-    /// signatures, no response of the zone validates.
+    /// the room to others, and what denies types of names, apexes included, a quarter. What else apexes have gets room
+    /// of its own besides: without their signatures, no response of the zone validates.
     pub(super) fn takes(&mut self, now_ns: u64, units: u64, sort: Sort) -> bool {
         let cost = units.saturating_mul(UNIT_NS);
         if sort == Sort::Apex {
@@ -32,7 +32,7 @@ impl Meter {
         }
         let room = match sort {
             Sort::Apex | Sort::Found => BURST_NS,
-            Sort::Denied => BURST_NS / 4 * 3,
+            Sort::Denied | Sort::ApexDenied => BURST_NS / 4 * 3,
             Sort::Made => BURST_NS / 2,
         };
         counts(&mut self.until_ns, now_ns, cost, room)
@@ -71,7 +71,8 @@ mod tests {
         let mut now_ns = 5_000_000_000;
         let mut count = |now_ns, sort| (0..).take_while(|_| meter.takes(now_ns, 1, sort)).count() as u64;
         assert_eq!(count(now_ns, Sort::Made), SIGNING_BURST / 2);
-        assert_eq!(count(now_ns, Sort::Denied), SIGNING_BURST / 4);
+        assert_eq!(count(now_ns, Sort::ApexDenied), SIGNING_BURST / 4);
+        assert_eq!(count(now_ns, Sort::Denied), 0);
         assert_eq!(count(now_ns, Sort::Found), SIGNING_BURST / 4);
         assert_eq!(count(now_ns, Sort::Apex), SIGNING_BURST / SIGNING_APEX_SHARE);
         let mut total = 0;

@@ -261,8 +261,8 @@ impl<'a> Signing<'a> {
         self.rrset(&[soa], zone, of_soa, &mut signatures);
         let sort = match what {
             What::Name => Sort::Made,
+            What::Type(_) if name == zone => Sort::ApexDenied,
             What::Type(_) if asked.is_wildcard => Sort::Made,
-            What::Type(_) if name == zone => Sort::Apex,
             What::Type(_) => Sort::Denied,
             What::Keys => Sort::Found,
         };
