@@ -146,6 +146,7 @@ impl TcpServer {
         let listener = endpoint.map(|endpoint| endpoint.listener);
         let (peer, local) = (connection.addresses.peer(), connection.addresses.local());
         let tlvs = connection.tlvs().cloned();
+        let old_tls = connection.pipe.is_old_tls();
         let Some(http) = connection.http_mut() else { return };
         http.session.receive(octets);
         let client = Client {
@@ -156,7 +157,7 @@ impl TcpServer {
             listener: listener.unwrap_or_default(),
             connection: key.bits(),
             stream: 0,
-            old_tls: false,
+            old_tls,
         };
         let has_tlvs = tlvs.is_some();
         if has_tlvs {

@@ -2,12 +2,13 @@
 
 use super::{frames, query};
 use crate::authority::Authority;
-use crate::client::assert_answered;
+use crate::client::{assert_answered, question};
 use crate::server::Server;
 use crate::tls::Client;
 use frames::{DATA, END_HEADERS, END_STREAM, HEADERS, SETTINGS, frame};
 use nodens_net::Options;
-use nodens_wire::Message;
+use nodens_wire::{Message, Rcode};
+use rustls::version::{TLS12, TLS13};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -66,6 +67,33 @@ fn both_versions_and_grpc_are_spoken_within_tls() {
     let mut front = [0; 15];
     client.0.read_exact(&mut front).unwrap();
     assert_eq!(&front, b"HTTP/1.1 200 OK");
+    server.stop();
+}
+
+#[test]
+fn a_catalog_for_encrypted_clients_is_told_within_tls_1_3_alone() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("db");
+    std::fs::write(&db, "@ 60 SOA . . 1 2 3 4 5").unwrap();
+    let (tls, db) = (authority.tls(), db.display());
+    let server = Server::start(&format!(
+        "https://example.org:0 {{\n bind 127.0.0.1\n {tls}\n transfer {{\n  to *\n  encrypted\n  \
+         catalog catalog.example.org\n }}\n file {db}\n}}"
+    ));
+    // Nothing makes the catalog here, so that who may see it gets SERVFAIL.
+    for (version, wanted) in [(&TLS13, Rcode::SERVFAIL), (&TLS12, Rcode::REFUSED)] {
+        let mut config = Arc::unwrap_or_clone(authority.client_of(version));
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let mut client = Client::connect(server.address(), &Arc::new(config));
+        client.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        client.0.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+        client.0.write_all(&frame(HEADERS, END_HEADERS, 1, frames::POST)).unwrap();
+        let request = question(7, "version.catalog.example.org TXT");
+        client.0.write_all(&frame(DATA, END_STREAM, 1, &request)).unwrap();
+        let answer = body(&mut client, 1);
+        assert_eq!(Message::parse(&answer).unwrap().flags.rcode(), wanted, "{version:?}");
+    }
     server.stop();
 }
 
