@@ -56,36 +56,10 @@ fn verdict(file: &SearchFile) -> String {
     else {
         return term::paint(Style::Bad, &format!("{interrupted}the search was not finished"));
     };
-    let rate = |rate: f64| term::count(rate.round() as u64);
-    let objective = &file.objective;
-    if median == 0.0 && by == "generator" {
-        let text = format!(
-            "{interrupted}INVALID: whether {objective} is met at {} QPS is not known, the generator itself could not keep that schedule ({})",
-            rate(file.floor),
-            reason(file)
-        );
-        return term::paint(Style::Bad, &text);
-    }
-    if median == 0.0 && by == "probes" {
-        let missed = file.probes.iter().filter(|probe| probe.said == "missed");
-        let known = match missed.map(|probe| probe.rate).reduce(f64::min) {
-            Some(missed) => format!("it is not met at {} QPS", rate(missed)),
-            None => format!("each of them was INVALID ({})", reason(file)),
-        };
-        let text = format!(
-            "{interrupted}INVALID: whether {objective} is met at {} QPS is not known, all {} --slo-probes were taken before: {known}",
-            rate(file.floor),
-            file.probes.len()
-        );
-        return term::paint(Style::Bad, &text);
-    }
     if median == 0.0 {
-        let text = format!(
-            "{interrupted}{objective} is not met at {} QPS, the lowest rate tried",
-            rate(file.floor)
-        );
-        return term::paint(Style::Bad, &text);
+        return term::paint(Style::Bad, &format!("{interrupted}{}", nothing(file, by)));
     }
+    let objective = &file.objective;
     let range = match (file.confidence, file.settled) {
         (None, _) => String::new(),
         (Some(part), settled) => {
@@ -127,6 +101,35 @@ fn verdict(file: &SearchFile) -> String {
     };
     let text = format!("{interrupted}{objective} is met {relation} {} QPS", rate(median));
     term::paint(style, &format!("{text}{range}; {why}"))
+}
+
+/// What is said of a search that found no rate at which the objective is met.
+fn nothing(file: &SearchFile, limited_by: &str) -> String {
+    let (objective, floor) = (&file.objective, rate(file.floor));
+    match limited_by {
+        "generator" => format!(
+            "INVALID: whether {objective} is met at {floor} QPS is not known, the generator itself could not keep \
+             that schedule ({})",
+            reason(file)
+        ),
+        "probes" => {
+            let missed = file.probes.iter().filter(|probe| probe.said == "missed");
+            let known = match missed.map(|probe| probe.rate).reduce(f64::min) {
+                Some(missed) => format!("it is not met at {} QPS", rate(missed)),
+                None => format!("each of them was INVALID ({})", reason(file)),
+            };
+            format!(
+                "INVALID: whether {objective} is met at {floor} QPS is not known, all {} --slo-probes were taken \
+                 before: {known}",
+                file.probes.len()
+            )
+        }
+        _ => format!("{objective} is not met at {floor} QPS, the lowest rate tried"),
+    }
+}
+
+fn rate(rate: f64) -> String {
+    term::count(rate.round() as u64)
 }
 
 /// Why the last invalid probe was none.
