@@ -61,6 +61,13 @@ impl Change {
         Self { guard: Some((pointer.to_owned(), value)), ..self }
     }
 
+    /// What the field of `object` is; `None` if the pointer leads elsewhere.
+    pub fn value(&self, object: &Value) -> Option<Value> {
+        let is_there =
+            self.guard.as_ref().is_none_or(|(at, value)| object.pointer(at) == Some(value));
+        is_there.then(|| object.pointer(&self.pointer).cloned().unwrap_or(Value::Null))
+    }
+
     /// The operations that give the field of `object` the value `to`; none if it has it.
     pub fn set(&self, object: &Value, to: &Value) -> Vec<Value> {
         let now = object.pointer(&self.pointer).unwrap_or(&Value::Null);

@@ -5,6 +5,7 @@ use crate::change::Change;
 use crate::owner::{Owner, owners, scaled_down};
 use crate::record::{Claim, LEASE_SECONDS, Record, lease_path};
 use crate::restore::{Outcome, restore};
+use crate::turn::Turns;
 use crate::workload::Workload;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -226,6 +227,40 @@ fn what_others_change_at_the_same_time_is_tried_again_and_what_they_chose_stays(
         (fake.at(FLUX, "/spec/suspend"), fake.at(OPERATOR, "/spec/replicas")),
         (Value::Null, json!(1))
     );
+}
+
+#[test]
+fn what_another_program_deploys_during_a_run_stays_and_ends_the_run() {
+    let image = "/spec/template/spec/containers/0/image";
+    let deploy = |fake: &Fake, pointer: &str, value: Value| {
+        let patch = json!([{"op": "add", "path": pointer, "value": value}]);
+        fake.patch(&workload().path(), &patch).unwrap();
+    };
+    for turns_before in [0, 1] {
+        let fake = cluster();
+        let claim = Claim::make(&fake, "me", &record(&fake)).unwrap();
+        let turns = Turns::new(&claim).unwrap();
+        for _ in 0..turns_before {
+            fake.races.set(2);
+            turns.next(&fake, "new", "b1").unwrap();
+            assert_eq!(turns.last(), ["new", "b1"]);
+        }
+        let object = workload().get(&fake).unwrap();
+        turns.check(&object).unwrap();
+        deploy(&fake, image, json!("hotfix"));
+        assert!(turns.check(&workload().get(&fake).unwrap()).is_err());
+        let error = turns.next(&fake, "old", "a1").unwrap_err().to_string();
+        assert!(error.contains("to \"hotfix\""), "{error}");
+        assert_eq!(fake.at(&workload().path(), image), json!("hotfix"), "it was overwritten");
+        restore(&fake, &claim, Duration::ZERO).unwrap();
+        assert_eq!(fake.at(&workload().path(), image), json!("hotfix"), "it was reverted");
+    }
+    let fake = cluster();
+    let claim = Claim::make(&fake, "me", &record(&fake)).unwrap();
+    let turns = Turns::new(&claim).unwrap();
+    turns.next(&fake, "new", "b1").unwrap();
+    deploy(&fake, "/spec/template/metadata/annotations", json!({}));
+    assert!(turns.next(&fake, "old", "a1").is_err(), "the whole template was replaced");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //!   and switches of operators are all changes, so one function restores them;
 //! - [`Record`]: all changes of a run, kept in a Lease of the cluster before the first of them is made;
 //! - [`mod@restore`]: puts everything back from that record, as often as it is called;
+//! - [`Turns`]: image and mark changed turn by turn, unless another program has changed them meanwhile;
 //! - [`owner`]: who would undo a change of the workload, and the change that pauses them;
 //! - [`Workload`]: a Deployment or DaemonSet, its container, its pods, and whether a rollout is over;
 //! - [`counters`]: the kernel's accounts of containers, as kubelets publish them with the time of each reading;
@@ -23,10 +24,12 @@ pub mod job;
 pub mod owner;
 mod record;
 mod restore;
+mod turn;
 mod workload;
 
 pub use api::{Api, Cluster, Error};
 pub use change::{Change, Decision};
 pub use record::{Claim, LEASE_SECONDS, Record, lease_path};
 pub use restore::{Outcome, Restored, restore};
+pub use turn::Turns;
 pub use workload::{Kind, MARK, Pod, Workload};

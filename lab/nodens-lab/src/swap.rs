@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail};
 use guard::Guard;
 use lab_result::collect::Collector;
 use lab_result::comparison::{Block, ComparisonFile, ComparisonPlan, Party, Swap};
-use lab_swap::Claim;
+use lab_swap::{Claim, Turns};
 use load::Loader;
 use rounds::{Exchange, Kept, Phase, Rounds};
 use serde_json::Value;
@@ -158,13 +158,12 @@ fn measure(
         }
         Ok(stop.load(Ordering::Relaxed))
     };
-    let [image, mark] = setup.own_changes()?;
+    let turns = Turns::new(claim)?;
     let exchange = Exchange {
         cluster: &setup.cluster,
         workload: &setup.workload,
         container: &setup.container,
-        image,
-        mark,
+        turns: &turns,
         settle: Duration::from_nanos(args.settle),
         rollout_max: Duration::from_nanos(args.rollout_max),
     };

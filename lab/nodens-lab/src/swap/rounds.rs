@@ -7,24 +7,20 @@ use anyhow::{Context, Result, bail};
 use lab_experiment::disturbance::{Again, Fault, Signs, Together};
 use lab_experiment::{Arm, Design, Measured, Place, Subject, Unit};
 use lab_result::comparison::{Block, ComparisonPlan, Load, Rollout, Usage};
-use lab_swap::{Api, Change, Cluster, Pod, Workload};
-use serde_json::{Value, json};
+use lab_swap::{Cluster, Pod, Turns, Workload};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How often a rollout is looked at.
 const LOOK: Duration = Duration::from_millis(300);
-/// How often a change that meets another is tried.
-const TRIES: usize = 8;
 
 /// What is exchanged.
 pub(super) struct Exchange<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) workload: &'a Workload,
     pub(super) container: &'a str,
-    /// The change of the image and that of the mark.
-    pub(super) image: &'a Change,
-    pub(super) mark: &'a Change,
+    /// What changes image and mark.
+    pub(super) turns: &'a Turns<'a>,
     pub(super) settle: Duration,
     pub(super) rollout_max: Duration,
 }
@@ -269,14 +265,14 @@ fn roll_out(
     stop: &dyn Fn() -> Result<bool>,
 ) -> Result<Option<Vec<Pod>>> {
     let Exchange { cluster, workload, container, .. } = exchange;
-    set(exchange, image, mark)?;
+    exchange.turns.next(*cluster, image, mark)?;
     let until = Instant::now() + exchange.rollout_max;
     loop {
         if stop()? {
             return Ok(None);
         }
         let object = workload.get(*cluster)?;
-        undone(exchange, &object, image)?;
+        exchange.turns.check(&object)?;
         let pods = workload.pods(*cluster, &object, container, (image, mark))?;
         let Some(missing) = workload.missing(&object, &pods) else { return Ok(Some(pods)) };
         if Instant::now() > until {
@@ -287,43 +283,13 @@ fn roll_out(
     }
 }
 
-/// Gives the workload an image and a mark.
-fn set(exchange: &Exchange<'_>, image: &str, mark: &str) -> Result<()> {
-    let path = exchange.workload.path();
-    let mut tries = 0;
-    loop {
-        let object = exchange.workload.get(exchange.cluster)?;
-        let mut patch = exchange.image.set(&object, &json!(image));
-        patch.extend(exchange.mark.set(&object, &json!(mark)));
-        tries += 1;
-        match exchange.cluster.patch(&path, &Value::Array(patch)) {
-            Ok(_) => return Ok(()),
-            Err(error) if error.is_conflict() && tries < TRIES => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// An error if another program has changed the image.
-fn undone(exchange: &Exchange<'_>, object: &Value, image: &str) -> Result<()> {
-    let now = object.pointer(&exchange.image.pointer).and_then(Value::as_str).unwrap_or_default();
-    if now == image {
-        return Ok(());
-    }
-    let writer = Workload::image_writer(object).unwrap_or("an unknown program");
-    bail!(
-        "{writer} has changed the image of {} to {now}: stop it with --scale-down NAMESPACE/DEPLOYMENT",
-        exchange.workload
-    )
-}
-
 /// How many containers were started again since the rollout. Other pods than those are an error.
 fn check(exchange: &Exchange<'_>, pods: &[Pod]) -> Result<u64> {
     let Exchange { cluster, workload, container, .. } = exchange;
     let object = workload.get(*cluster)?;
-    let of = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (image, mark) = (of(&exchange.image.pointer), of(&exchange.mark.pointer));
-    let now = workload.pods(*cluster, &object, container, (image, mark))?;
+    exchange.turns.check(&object)?;
+    let [image, mark] = exchange.turns.last();
+    let now = workload.pods(*cluster, &object, container, (&image, &mark))?;
     let mut restarts = 0;
     for pod in pods {
         let found = now.iter().find(|one| one.name == pod.name);

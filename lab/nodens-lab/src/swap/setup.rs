@@ -115,13 +115,6 @@ impl Setup {
         }
         Ok(())
     }
-
-    /// The changes of the workload itself: image and mark.
-    pub(super) fn own_changes(&self) -> Result<[&Change; 2]> {
-        let path = self.workload.path();
-        let mut own = self.record.changes.iter().filter(|change| change.path == path);
-        own.next().zip(own.next()).map(Into::into).context("the record has no image and mark")
-    }
 }
 
 /// What is fixed before the first round.
