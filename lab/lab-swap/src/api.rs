@@ -77,8 +77,8 @@ pub trait Api {
     ///
     /// # Errors
     ///
-    /// As above.
-    fn delete(&self, path: &str) -> Result<(), Error>;
+    /// As above; a conflict if another object has its name, and so another `uid`.
+    fn delete(&self, path: &str, uid: Option<&str>) -> Result<(), Error>;
 }
 
 /// An API server that a kubeconfig names. Its methods can be called from any thread that is no task of
@@ -195,8 +195,11 @@ impl Api for Cluster {
         self.object(Method::PATCH, path, ("application/json-patch+json", patch))
     }
 
-    fn delete(&self, path: &str) -> Result<(), Error> {
-        let options = serde_json::json!({"propagationPolicy": "Background"});
+    fn delete(&self, path: &str, uid: Option<&str>) -> Result<(), Error> {
+        let mut options = serde_json::json!({"propagationPolicy": "Background"});
+        if let Some(uid) = uid {
+            options["preconditions"] = serde_json::json!({"uid": uid});
+        }
         match self.ask(Method::DELETE, path, Some(("application/json", &options))) {
             Err(error) if !error.is_absent() => Err(error),
             _ => Ok(()),

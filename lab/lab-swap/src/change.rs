@@ -63,13 +63,32 @@ impl Change {
 
     /// What the field of `object` is; `None` if the pointer leads elsewhere.
     pub fn value(&self, object: &Value) -> Option<Value> {
-        let is_there =
-            self.guard.as_ref().is_none_or(|(at, value)| object.pointer(at) == Some(value));
-        is_there.then(|| object.pointer(&self.pointer).cloned().unwrap_or(Value::Null))
+        let here = self.found(object)?;
+        Some(object.pointer(&here.pointer).cloned().unwrap_or(Value::Null))
+    }
+
+    /// This change where `object` has its field now: others may have put elements in front of its list.
+    fn found(&self, object: &Value) -> Option<Self> {
+        let Some((at, value)) = &self.guard else { return Some(self.clone()) };
+        if object.pointer(at) == Some(value) {
+            return Some(self.clone());
+        }
+        let (element, key) = split(at);
+        let (list, _) = split(element);
+        let all = object.pointer(list)?.as_array()?;
+        let place = all.iter().position(|one| one.get(key) == Some(value))?;
+        let pointer = format!("{list}/{place}{}", self.pointer.strip_prefix(element)?);
+        let guard = Some((format!("{list}/{place}/{key}"), value.clone()));
+        Some(Self { pointer, guard, ..self.clone() })
     }
 
     /// The operations that give the field of `object` the value `to`; none if it has it.
     pub fn set(&self, object: &Value, to: &Value) -> Vec<Value> {
+        // Where it is not found, the test of its guard refuses the patch.
+        self.found(object).as_ref().unwrap_or(self).set_here(object, to)
+    }
+
+    fn set_here(&self, object: &Value, to: &Value) -> Vec<Value> {
         let now = object.pointer(&self.pointer).unwrap_or(&Value::Null);
         if now == to {
             return Vec::new();
@@ -82,16 +101,19 @@ impl Change {
 
     /// What it takes that the field of `object` is as it was before.
     pub fn back(&self, object: &Value) -> Decision {
-        if let Some((at, value)) = &self.guard
-            && object.pointer(at) != Some(value)
-        {
-            return Decision::Foreign(object.pointer(at).cloned().unwrap_or(Value::Null));
-        }
+        let Some(here) = self.found(object) else {
+            let at = self.guard.as_ref().and_then(|(at, _)| object.pointer(at));
+            return Decision::Foreign(at.cloned().unwrap_or(Value::Null));
+        };
+        here.back_here(object)
+    }
+
+    fn back_here(&self, object: &Value) -> Decision {
         let now = object.pointer(&self.pointer).unwrap_or(&Value::Null);
         if *now == self.before {
             Decision::Already
         } else if self.during.contains(now) {
-            Decision::Patch(self.set(object, &self.before))
+            Decision::Patch(self.set_here(object, &self.before))
         } else {
             Decision::Foreign(now.clone())
         }

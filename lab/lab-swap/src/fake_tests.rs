@@ -20,6 +20,8 @@ struct Fake {
     left: Cell<Option<usize>>,
     /// Before the next patch another writer changes the object's version.
     races: Cell<usize>,
+    /// Objects that were created.
+    made: Cell<usize>,
 }
 
 impl Fake {
@@ -90,7 +92,8 @@ impl Api for Fake {
             return Err(conflict(&path));
         }
         let mut made = object.clone();
-        made["metadata"]["uid"] = json!("u1");
+        self.made.set(self.made.get() + 1);
+        made["metadata"]["uid"] = json!(format!("u{}", self.made.get()));
         self.put(&path, made.clone());
         Ok(made)
     }
@@ -112,8 +115,13 @@ impl Api for Fake {
         Ok(changed)
     }
 
-    fn delete(&self, path: &str) -> Result<(), Error> {
+    fn delete(&self, path: &str, uid: Option<&str>) -> Result<(), Error> {
         self.may_change()?;
+        let found =
+            self.get(path)?.and_then(|found| found["metadata"]["uid"].as_str().map(str::to_owned));
+        if uid.is_some() && found.is_some() && found.as_deref() != uid {
+            return Err(conflict(path));
+        }
         self.objects.borrow_mut().remove(path);
         Ok(())
     }
@@ -261,6 +269,87 @@ fn what_another_program_deploys_during_a_run_stays_and_ends_the_run() {
     turns.next(&fake, "new", "b1").unwrap();
     deploy(&fake, "/spec/template/metadata/annotations", json!({}));
     assert!(turns.next(&fake, "old", "a1").is_err(), "the whole template was replaced");
+}
+
+#[test]
+fn a_run_whose_lease_another_has_changes_and_deletes_nothing() {
+    let fake = cluster();
+    let first = run(&fake, &record(&fake)).unwrap();
+    restore(&fake, &first, Duration::ZERO).unwrap();
+    let before = specs(&fake);
+    let turns = Turns::new(&first).unwrap();
+    assert!(turns.next(&fake, "new", "b1").is_err(), "the Lease is gone");
+    assert_eq!(specs(&fake), before);
+    let second = run(&fake, &record(&fake)).unwrap();
+    let during = specs(&fake);
+    assert!(turns.next(&fake, "new", "a1").is_err(), "the Lease is another run's");
+    let error = restore(&fake, &first, Duration::ZERO).unwrap_err();
+    assert!(error.to_string().contains("another run has the Lease"), "{error}");
+    assert!(fake.delete(&first.path, Some(&first.uid)).unwrap_err().is_conflict());
+    assert_eq!(specs(&fake), during);
+    assert_eq!(Claim::find(&fake, &workload()).unwrap().map(|found| found.uid), Some(second.uid));
+}
+
+#[test]
+fn a_record_changes_only_what_runs_change() {
+    let refused = |lie: &dyn Fn(&mut Record)| {
+        let fake = cluster();
+        let mut record = record(&fake);
+        lie(&mut record);
+        let error = Claim::make(&fake, "me", &record).unwrap_err().to_string();
+        assert_eq!(Claim::find(&fake, &workload()).unwrap(), None);
+        error
+    };
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/admins";
+    for (pointer, path) in [
+        ("/subjects", role),
+        ("/spec/replicas", role),
+        ("/spec/replicas", "/apis/apps/v1/namespaces/dns/deployments/../../x"),
+        ("/spec/template/spec/containers/0/command", &workload().path()),
+        ("/spec/template/spec/containers/0/image", OPERATOR),
+    ] {
+        let error = refused(&|record| {
+            let change = &mut record.changes[1];
+            (change.pointer, change.path) = (pointer.to_owned(), path.to_owned());
+        });
+        assert!(error.contains("no run changes in this way"), "{pointer} {path}: {error}");
+    }
+    let error = refused(&|record| record.changes[2].guard = None);
+    assert!(error.contains("containers/0/image"), "{error}");
+    // A record in another workload's Lease.
+    let fake = cluster();
+    let claim = run(&fake, &record(&fake)).unwrap();
+    let lease = fake.get(&claim.path).unwrap().unwrap();
+    let elsewhere: Workload = "kube-system/deployment/other".parse().unwrap();
+    fake.put(&lease_path(&elsewhere), lease);
+    let error = Claim::find(&fake, &elsewhere).unwrap_err().to_string();
+    assert!(error.contains("a record of kube-system/deployment/coredns"), "{error}");
+    // It does not keep the others from being restored.
+    let leases = [lease_path(&elsewhere), claim.path.clone()].map(|path| {
+        let mut lease = fake.at(&path, "");
+        let name = path.rsplit('/').next();
+        lease["metadata"]["namespace"] = json!("kube-system");
+        lease["metadata"]["name"] = json!(name);
+        lease
+    });
+    fake.put("/apis/coordination.k8s.io/v1/leases", json!({"metadata": {}, "items": leases}));
+    let all = Claim::find_all(&fake).unwrap();
+    assert_eq!(all.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn a_container_is_found_by_its_name_when_others_have_come_before_it() {
+    let fake = cluster();
+    let claim = run(&fake, &record(&fake)).unwrap();
+    let list = "/spec/template/spec/containers";
+    let sidecar = json!({"name": "sidecar", "image": "other"});
+    let mut objects = fake.objects.borrow_mut();
+    let object = objects.get_mut(&workload().path()).unwrap();
+    object.pointer_mut(list).unwrap().as_array_mut().unwrap().insert(0, sidecar.clone());
+    drop(objects);
+    restore(&fake, &claim, Duration::ZERO).unwrap();
+    let expected = json!([sidecar, {"name": "coredns", "image": "old"}]);
+    assert_eq!(fake.at(&workload().path(), list), expected);
 }
 
 #[test]

@@ -159,5 +159,5 @@ pub fn state(api: &dyn Api, namespace: &str, job: &str) -> Result<State, Error> 
 ///
 /// What the server said.
 pub fn end(api: &dyn Api, namespace: &str, job: &str) -> Result<(), Error> {
-    api.delete(&format!("/apis/batch/v1/namespaces/{namespace}/jobs/{job}"))
+    api.delete(&format!("/apis/batch/v1/namespaces/{namespace}/jobs/{job}"), None)
 }

@@ -21,6 +21,7 @@ pub mod counters;
 #[cfg(test)]
 mod fake_tests;
 pub mod job;
+mod known;
 pub mod owner;
 mod record;
 mod restore;

@@ -6,6 +6,7 @@
 
 use crate::api::{Api, Error};
 use crate::change::{Change, test};
+use crate::known::is_known;
 use crate::workload::Workload;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,7 @@ impl Claim {
             let message = format!("{} octets, expected at most {RECORD_LEN_MAX}", text.len());
             return Err(Error::new(what(), message));
         }
+        check(&lease_path(&record.workload), record)?;
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -110,22 +112,22 @@ impl Claim {
         api.get(&path)?.map(|lease| Self::read(&path, &lease)).transpose()
     }
 
-    /// The records of all workloads of the cluster.
+    /// The records of all workloads of the cluster, each of them or what is wrong with it.
     ///
     /// # Errors
     ///
-    /// What the server said, or what is wrong with a record.
-    pub fn find_all(api: &dyn Api) -> Result<Vec<Self>, Error> {
+    /// What the server said.
+    pub fn find_all(api: &dyn Api) -> Result<Vec<Result<Self, Error>>, Error> {
         let list = api.get("/apis/coordination.k8s.io/v1/leases")?.unwrap_or_default();
         let items = list.pointer("/items").and_then(Value::as_array).cloned().unwrap_or_default();
         let ours = items.iter().filter(|lease| annotation(lease).is_some());
-        ours.map(|lease| {
+        let read = |lease: &Value| {
             let (namespace, name) =
                 (text(lease, "/metadata/namespace"), text(lease, "/metadata/name"));
             let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
             Self::read(&path, lease)
-        })
-        .collect()
+        };
+        Ok(ours.map(read).collect())
     }
 
     fn read(path: &str, lease: &Value) -> Result<Self, Error> {
@@ -140,6 +142,7 @@ impl Claim {
                 "a record of layout {found}, expected {VERSION}: use the nodens-lab that wrote it"
             )));
         }
+        check(path, &record)?;
         let renewed: Option<Timestamp> = text(lease, "/spec/renewTime").parse().ok();
         Ok(Self {
             path: path.to_owned(),
@@ -178,6 +181,22 @@ impl Claim {
             "name": name(&self.record.workload),
             "uid": self.uid,
         }])
+    }
+}
+
+/// Whether the record in the Lease at `path` is one that a run wrote there: who may write a Lease must not have
+/// others write elsewhere.
+fn check(path: &str, record: &Record) -> Result<(), Error> {
+    let wrong = |message: String| Err(Error::new(path, message));
+    let expected = lease_path(&record.workload);
+    if path != expected {
+        return wrong(format!("a record of {}, expected in {expected}", record.workload));
+    }
+    match record.changes.iter().find(|one| !is_known(&record.workload, one)) {
+        None => Ok(()),
+        Some(Change { path, pointer, .. }) => wrong(format!(
+            "its record would change {pointer} of {path}, which no run changes in this way"
+        )),
     }
 }
 

@@ -42,8 +42,17 @@ pub enum Outcome {
 ///
 /// # Errors
 ///
-/// The first error of a server; the Lease is still there then.
+/// The first error of a server, after all objects were tried; the Lease is still there then. That another
+/// run has the Lease now: whoever deleted ours has put everything back before.
 pub fn restore(api: &dyn Api, claim: &Claim, patience: Duration) -> Result<Vec<Restored>, Error> {
+    let lease = api.get(&claim.path)?;
+    let other = lease.filter(|lease| lease.pointer("/metadata/uid") != Some(&json!(claim.uid)));
+    if other.is_some() {
+        return Err(Error::new(
+            &claim.path,
+            "another run has the Lease now: nothing is left of this one",
+        ));
+    }
     let changes = &claim.record.changes;
     let mut paths: Vec<&str> = Vec::new();
     for change in changes.iter().rev() {
@@ -51,18 +60,25 @@ pub fn restore(api: &dyn Api, claim: &Claim, patience: Duration) -> Result<Vec<R
             paths.push(&change.path);
         }
     }
-    let mut all = Vec::new();
+    let (mut all, mut first) = (Vec::new(), Ok(()));
     for path in paths {
         // All of one object at once, so that it is rolled out once.
         let of_object: Vec<&Change> = changes.iter().filter(|c| c.path == path).collect();
-        all.extend(object(api, path, &of_object)?);
+        match object(api, path, &of_object) {
+            Ok(restored) => all.extend(restored),
+            Err(error) => first = first.and(Err(error)),
+        }
     }
+    first?;
     let until = Instant::now() + patience;
     while remove_sets(api, claim) > 0 && Instant::now() < until {
         std::thread::sleep(LOOK);
     }
-    api.delete(&claim.path)?;
-    Ok(all)
+    match api.delete(&claim.path, Some(&claim.uid)) {
+        // Others have deleted it since, and made their own.
+        Err(error) if !error.is_conflict() => Err(error),
+        _ => Ok(all),
+    }
 }
 
 /// Puts back the changes of one object.
@@ -116,7 +132,8 @@ fn remove_sets(api: &dyn Api, claim: &Claim) -> usize {
         let wanted = set.pointer("/spec/replicas") == Some(&json!(0));
         let are = set.pointer("/status/replicas").and_then(Value::as_u64).unwrap_or(0);
         let name = set.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        if !(wanted && are == 0) || api.delete(&format!("{sets}/{name}")).is_err() {
+        let uid = set.pointer("/metadata/uid").and_then(Value::as_str);
+        if !(wanted && are == 0) || api.delete(&format!("{sets}/{name}"), uid).is_err() {
             left += 1;
         }
     }

@@ -35,10 +35,12 @@ impl<'c> Turns<'c> {
     ///
     /// # Errors
     ///
-    /// What the server said, or that another program has changed the workload.
+    /// What the server said, or that another program has changed the workload, or has the Lease.
     pub fn next(&self, api: &dyn Api, image: &str, mark: &str) -> Result<(), Error> {
         let workload = &self.claim.record.workload;
         let to = [json!(image), json!(mark)];
+        // Whoever was suspended may have lost the Lease, and with it the workload.
+        self.claim.renew(api)?;
         let mut tries = 0;
         loop {
             let object = workload.get(api)?;

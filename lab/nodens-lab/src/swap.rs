@@ -101,24 +101,30 @@ fn exchanged(
     };
     let (lost, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut kept = Kept::default();
-    let result = std::thread::scope(|scope| {
+    let (result, restored) = std::thread::scope(|scope| {
+        let _over = Over(&over);
         scope.spawn(|| renew(setup, &claim, &lost, &over));
         let result = measure(args, (setup, &claim), (plan, folder), (stop, &lost), &mut kept);
-        over.store(true, Ordering::Relaxed);
-        result
-    });
-    let restored = if lost.load(Ordering::Relaxed) {
-        Ok(Vec::new())
-    } else {
         term::note("restoring");
-        restored::put_back(&setup.cluster, &claim)
-    };
+        // Others must not take the Lease for one that was left meanwhile. If it is lost, this finds all as
+        // before, or does what nobody else has done yet.
+        (result, restored::put_back(&setup.cluster, &claim))
+    });
     // Should that have failed, the guard goes on with it.
     guard.end()?;
     let restored = restored::told(&restored.context("restoring failed")?);
     restored.iter().for_each(|line| term::note(&format!("  {line}")));
     let [noise, comparison] = result?;
     Ok(Exchanged { noise, comparison, kept, restored, started })
+}
+
+/// Says that the run is over, however that comes.
+struct Over<'o>(&'o AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Renews the Lease until the run is over; says so if that is not possible.

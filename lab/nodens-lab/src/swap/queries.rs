@@ -159,7 +159,7 @@ mod tests {
             Err(Error::new(path, "read only"))
         }
 
-        fn delete(&self, path: &str) -> Result<(), Error> {
+        fn delete(&self, path: &str, _: Option<&str>) -> Result<(), Error> {
             Err(Error::new(path, "read only"))
         }
     }

@@ -32,23 +32,36 @@ pub(super) fn told(all: &[Restored]) -> Vec<String> {
 /// `--restore`.
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let cluster = Cluster::find(args.kubeconfig.as_deref(), args.context.as_deref())?;
-    let claims = match &args.workload {
-        Some(workload) => Claim::find(&cluster, workload)?.into_iter().collect(),
+    let claims: Vec<Result<Claim, Error>> = match &args.workload {
+        Some(workload) => Claim::find(&cluster, workload)?.into_iter().map(Ok).collect(),
         None => Claim::find_all(&cluster)?,
     };
     if claims.is_empty() {
         term::out("nothing is left changed");
     }
+    let mut failed = 0;
     for claim in claims {
-        // Of all workloads, those of runs that live are not meant.
-        if args.workload.is_none() && claim.is_alive() {
-            let (workload, holder) = (&claim.record.workload, &claim.holder);
-            term::out(&format!("{workload}: a run of {holder} continues"));
-            continue;
+        if let Err(error) = claim.map_err(Into::into).and_then(|claim| left(args, &cluster, &claim))
+        {
+            term::note(&format!("restoring failed: {error:#}"));
+            failed += 1;
         }
-        leftover(&cluster, &claim)?;
+    }
+    if failed > 0 {
+        bail!("{failed} runs were not restored");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// One of the runs that `--restore` finds.
+fn left(args: &Args, cluster: &Cluster, claim: &Claim) -> Result<()> {
+    // Of all workloads, those of runs that live are not meant.
+    if args.workload.is_none() && claim.is_alive() {
+        let (workload, holder) = (&claim.record.workload, &claim.holder);
+        term::out(&format!("{workload}: a run of {holder} continues"));
+        return Ok(());
+    }
+    leftover(cluster, claim)
 }
 
 /// Restores what an earlier run left, unless it still runs.
