@@ -132,7 +132,7 @@ fn confirmation(file: &TuningFile, plan: &KnobPlan, knob: &KnobResult, id: &str)
     let Some(confirmation) = &knob.confirmation else { return html! {} };
     let head = ["metric", "baseline", "changed", "change", "interval", "p", ""];
     let mut table = Table::new(id, head.map(Head::plain).into());
-    for Change { metric: name, baseline, changed, estimate, interval: ends, p, said } in
+    for Change { metric: name, baseline, changed, estimate, interval: ends, p, said, .. } in
         &confirmation.changes
     {
         let metric = metric(file, name);

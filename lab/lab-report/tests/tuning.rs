@@ -29,6 +29,7 @@ fn file() -> TuningFile {
         interval: Some([-0.12, -0.08]),
         p: 0.001,
         said: "better".to_owned(),
+        bounds: 0,
     };
     let confirmation = Confirmation {
         pairs: 14,

@@ -279,6 +279,10 @@ pub struct Change {
     pub interval: Option<[f64; 2]>,
     /// The p-value of the sign-flip test, not adjusted.
     pub p: f64,
+    /// How often it is only known with the knob changed that the metric is at least its value, since that
+    /// lies among lost queries: such a change is never `better`.
+    #[serde(default)]
+    pub bounds: usize,
     /// `better`, `worse`, `same` or `unclear`.
     pub said: String,
 }

@@ -95,10 +95,21 @@ fn fresh(trial: &Trial) -> impl Iterator<Item = &Measurement> {
     trial.measurements.iter().filter(of_stage)
 }
 
+/// A value, and whether it is a bound: the truth is that or more.
+type Known = (f64, bool);
+
 /// The values of a metric by block, of one arm.
-fn by_block(metric: &Metric, measured: &[&Measurement], arm: &str) -> BTreeMap<usize, f64> {
+fn by_block(metric: &Metric, measured: &[&Measurement], arm: &str) -> BTreeMap<usize, Known> {
     let of_arm = measured.iter().filter(|one| one.arm == arm);
-    of_arm.filter_map(|one| Some((one.block, metric.of(&one.values)?))).collect()
+    let known = |one: &Measurement| Some((metric.of(&one.values)?, metric.is_bound(&one.values)));
+    of_arm.filter_map(|one| Some((one.block, known(one)?))).collect()
+}
+
+/// A difference; none if the lower one of two is a bound, so that it may be the higher one.
+fn difference((baseline, at_least): Known, (changed, changed_at_least): Known) -> f64 {
+    let difference = changed - baseline;
+    let unknown = (difference < 0.0 && changed_at_least) || (difference > 0.0 && at_least);
+    if unknown { 0.0 } else { difference }
 }
 
 /// One knob beside the baseline.
@@ -113,7 +124,8 @@ fn beside(
     for (at, metric) in metrics.iter().enumerate() {
         let baseline = by_block(metric, measured, BASELINE);
         let changed = by_block(metric, measured, name);
-        let pair = |(block, value): (&usize, &f64)| Some(value - baseline.get(block)?);
+        let pair =
+            |(block, value): (&usize, &Known)| Some(difference(*baseline.get(block)?, *value));
         let differences: Vec<f64> = changed.iter().filter_map(pair).collect();
         confirmation.changes.extend(change(plan, metric, &differences, (&baseline, &changed)));
         if at == 0 {
@@ -128,21 +140,26 @@ fn change(
     plan: &TuningPlan,
     metric: &Metric,
     differences: &[f64],
-    (baseline, changed): (&BTreeMap<usize, f64>, &BTreeMap<usize, f64>),
+    (baseline, changed): (&BTreeMap<usize, Known>, &BTreeMap<usize, Known>),
 ) -> Option<Change> {
     let wanted = Plan { alpha: plan.alpha, power: plan.power };
     let seed = lab_random::at(plan.seed, 75);
     let settings = lab_stats::Settings { plan: wanted, resamples: RESAMPLES, seed };
     let compared = compare(differences, metric.margin(), &settings)?;
     let is_shown = matches!(compared.verdict, Verdict::Faster | Verdict::Slower);
+    let bounds = changed.values().filter(|(_, at_least)| *at_least).count();
     let said = match compared.verdict {
+        // What is at least so much is not shown to be less than something else, or the same.
+        Verdict::Equivalent if bounds > 0 => "unclear",
+        _ if bounds > 0 && metric.is_better(compared.estimate) => "unclear",
         _ if is_shown && metric.is_better(compared.estimate) => "better",
         _ if is_shown => "worse",
         Verdict::Equivalent => "same",
         _ => "unclear",
     };
-    let median = |values: &BTreeMap<usize, f64>| {
-        let middle = paired::median(&values.values().copied().collect::<Vec<_>>()).unwrap_or(0.0);
+    let median = |values: &BTreeMap<usize, Known>| {
+        let all: Vec<f64> = values.values().map(|(value, _)| *value).collect();
+        let middle = paired::median(&all).unwrap_or(0.0);
         metric.value(middle)
     };
     let ends = |ends: lab_stats::Interval| [ends.low, ends.high].map(|end| metric.change(end));
@@ -153,6 +170,7 @@ fn change(
         estimate: metric.change(compared.estimate),
         interval: compared.interval.map(ends),
         p: compared.difference.p,
+        bounds,
         said: said.to_owned(),
     })
 }
@@ -167,7 +185,9 @@ fn of_papers(
 ) -> Option<Groups> {
     let measured: Vec<&Measurement> = fresh(trial).collect();
     let names = named.iter().filter_map(|knob| plan.knobs.get(*knob)).map(|knob| &*knob.name);
-    let group = |arm: &str| by_block(&primary, &measured, arm).into_values().collect::<Vec<f64>>();
+    let group = |arm: &str| -> Vec<f64> {
+        by_block(&primary, &measured, arm).into_values().map(|(value, _)| value).collect()
+    };
     let values: Vec<Vec<f64>> = std::iter::once(BASELINE).chain(names).map(group).collect();
     let overall = groups::kruskal_wallis(&values)?;
     let means = groups::all_means(&values, plan.alpha);

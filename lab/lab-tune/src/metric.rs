@@ -81,9 +81,15 @@ impl Metric {
         }
     }
 
-    /// Its value on the scale of statistics; `None` if it was not measured, or has no logarithm.
+    /// Whether only a bound of it is known.
+    pub fn is_bound(&self, values: &Values) -> bool {
+        !values.contains_key(self.name) && values.contains_key(&at_least(self.name))
+    }
+
+    /// Its value on the scale of statistics, or the bound of one; `None` if it was not measured, or has
+    /// no logarithm.
     pub fn of(&self, values: &Values) -> Option<f64> {
-        let value = *values.get(self.name)?;
+        let value = *values.get(self.name).or_else(|| values.get(&at_least(self.name)))?;
         let scaled = match self.scale {
             Scale::Ratio => value.ln(),
             Scale::Difference => value,
@@ -144,13 +150,21 @@ impl Metric {
     }
 }
 
+/// The name under which values have a bound in the place of the metric `name`: it is that, or more.
+pub fn at_least(name: &str) -> String {
+    format!("{name}_at_least")
+}
+
 /// Those that some measurement has, the primary one first.
 pub fn measured<'a>(
     primary: Metric,
     values: impl Iterator<Item = &'a Values> + Clone,
 ) -> Vec<Metric> {
     let others = METRICS.into_iter().filter(|metric| metric.name != primary.name);
-    let has = |metric: &Metric| values.clone().any(|values| values.contains_key(metric.name));
+    let known = |metric: &Metric, values: &Values| {
+        values.contains_key(metric.name) || metric.is_bound(values)
+    };
+    let has = |metric: &Metric| values.clone().any(|values| known(metric, values));
     std::iter::once(primary).chain(others.filter(has)).collect()
 }
 
@@ -167,6 +181,8 @@ mod tests {
         assert_eq!(of("p99", 1.0), Some(0.0));
         assert_eq!(of("failures", 0.0), Some(0.0));
         assert_eq!(Metric::find("p99").unwrap().of(&values("p50", 1.0)), None);
+        assert_eq!(of("p99", 1.0), Metric::find("p99").unwrap().of(&values("p99_at_least", 1.0)));
+        assert!(Metric::find("p99").unwrap().is_bound(&values("p99_at_least", 1.0)));
         assert!(Metric::find("p98").is_none());
     }
 

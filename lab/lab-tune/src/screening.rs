@@ -34,12 +34,18 @@ pub(crate) fn findings(plan: &TuningPlan, primary: Metric, trial: &mut Trial) ->
         Some(Run { block: one.block, high, value: primary.of(&one.values)? })
     };
     let all: Vec<Run> = measured.iter().filter_map(run).collect();
+    let bounds = measured.iter().filter(|one| primary.is_bound(&one.values)).count();
     let missing = measured.len() - all.len();
+    let (name, count) = (primary.name, measured.len());
     if missing > 0 {
-        let (name, all) = (primary.name, measured.len());
         trial
             .notes
-            .push(format!("{missing} of {all} measurements have no {name} and are left out"));
+            .push(format!("{missing} of {count} measurements have no {name} and are left out"));
+    }
+    if bounds > 0 {
+        trial.notes.push(format!(
+            "in {bounds} of {count} measurements the {name} is among lost queries: it is at least the timeout, which stands for it"
+        ));
     }
     let settings = Settings {
         alpha: plan.alpha,

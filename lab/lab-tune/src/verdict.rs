@@ -40,6 +40,13 @@ pub fn verdict(plan: &TuningPlan, primary: Metric, knob: &KnobResult) -> (Verdic
     if confirmation.p_adjusted > plan.alpha || !excludes_zero || !same_way {
         return (Verdict::Unconfirmed, unconfirmed(confirmation, change, same_way));
     }
+    if change.bounds > 0 && primary.is_better(change.estimate) {
+        let (bounds, name) = (change.bounds, primary.name);
+        let why = format!(
+            "so many queries are lost that {name} is only known to be at least the timeout ({bounds} times)"
+        );
+        return (Verdict::Unconfirmed, vec![why]);
+    }
     of_changes(plan, primary, confirmation, change)
 }
 
@@ -178,6 +185,13 @@ mod tests {
         // Times of a closed loop are those of its window.
         let window = knob(0.01, vec![change("qps", 0.1, ""), change("p99", 0.2, "worse")]);
         assert_eq!(said("qps", true, &window), Verdict::Better);
+    }
+
+    #[test]
+    fn what_is_only_known_to_be_at_least_so_much_is_never_better() {
+        let bound = |estimate| Change { bounds: 1, ..change("p99", estimate, "") };
+        assert_eq!(said("p99", false, &knob(0.01, vec![bound(-0.1)])), Verdict::Unconfirmed);
+        assert_eq!(said("p99", false, &knob(0.01, vec![bound(0.1)])), Verdict::Worse);
     }
 
     #[test]

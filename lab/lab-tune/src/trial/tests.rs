@@ -43,6 +43,42 @@ fn a_gain_that_costs_failures_is_mixed() {
     assert_eq!(trial.knobs[1].because, ["better: p99", "worse: failures"]);
 }
 
+/// A server whose p99 is at most 50 ms, and 5 s if more than 1 % of its queries are lost.
+struct Losing(u32, Vec<usize>);
+
+impl Tuned for Losing {
+    type Error = std::convert::Infallible;
+    fn set(&mut self, high: &[usize]) -> Result<(), Self::Error> {
+        self.1 = high.to_vec();
+        Ok(())
+    }
+    fn measure(&mut self, _: u64) -> Result<Option<lab_experiment::Measured<Values>>, Self::Error> {
+        self.0 += 1;
+        let set = self.1.contains(&1);
+        // Good runs of the setting are a bit better, and four of five are bad.
+        let lost = set && !self.0.is_multiple_of(5);
+        let time = if set { 9e5 } else { 1e6 } + f64::from(self.0 % 7);
+        let p99 = if lost { ("p99_at_least", 5e9) } else { ("p99", time) };
+        let failures = if lost { 0.05 } else { 0.0 };
+        let values = [p99, ("failures", failures)].map(|(name, value)| (name.to_owned(), value));
+        let measured = lab_experiment::Measured { value: values.into(), faults: Vec::new() };
+        Ok(Some(measured))
+    }
+    fn restore(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_setting_that_loses_queries_is_judged_by_its_bad_measurements_too() {
+    let trial = tune(&short(), &mut Losing(0, Vec::new()), &|| false).unwrap();
+    let knob = &trial.knobs[1];
+    assert_eq!(knob.verdict, Verdict::Worse, "{knob:?}");
+    let change = &knob.confirmation.as_ref().unwrap().changes[0];
+    assert!(change.bounds > 0 && change.changed > 1e9, "{change:?}");
+    assert!(trial.notes.iter().any(|note| note.contains("at least the timeout")));
+}
+
 #[test]
 fn what_is_confirmed_was_measured_after_the_screening_and_alone() {
     let does = [Does { knob: 2, p99: 0.3, failures: 0.0 }];

@@ -8,10 +8,11 @@ use crate::term::Live;
 use anyhow::{Context, Result, bail};
 use lab_experiment::Measured;
 use lab_experiment::disturbance::{Machine, Signs};
+use lab_histogram::Quantile;
 use lab_knobs::{Choice, Keeper, Kind, Scope, Session, Side};
 use lab_load::Outcome;
 use lab_result::tuning::Values;
-use lab_tune::{Stage, Tuned};
+use lab_tune::{Stage, Tuned, metric};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -235,6 +236,16 @@ impl Tuned for Rig<'_> {
     }
 }
 
+/// A response time and the name that values have it under.
+fn time(name: &str, quantile: Quantile) -> Option<(String, f64)> {
+    match quantile {
+        Quantile::Empty => None,
+        Quantile::Value(nanos) => Some((name.to_owned(), nanos as f64)),
+        // Of a quantile among lost queries it is known that it is at least the timeout.
+        Quantile::AtLeast(nanos) => Some((metric::at_least(name), nanos as f64)),
+    }
+}
+
 /// The metrics of a measurement.
 fn values(outcome: &Outcome, (before, after): (&Counted, &Counted), closed: bool) -> Values {
     let (counts, connections) = (&outcome.tally.counts, &outcome.tally.connections);
@@ -243,9 +254,8 @@ fn values(outcome: &Outcome, (before, after): (&Counted, &Counted), closed: bool
         values.insert(name.to_owned(), value);
     };
     for (name, part) in [("p50", 0.5), ("p99", 0.99)] {
-        // Of a quantile among lost queries it is known that it is at least the timeout.
-        if let Some(nanos) = outcome.tally.response.quantile(part).nanos() {
-            put(name, nanos as f64);
+        if let Some((name, nanos)) = time(name, outcome.tally.response.quantile(part)) {
+            put(&name, nanos);
         }
     }
     if closed {
@@ -268,4 +278,17 @@ fn values(outcome: &Outcome, (before, after): (&Counted, &Counted), closed: bool
         put("overflows", server.drops as f64 / thousands);
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_among_lost_queries_is_kept_as_a_bound() {
+        let named = |name: &str| Some((name.to_owned(), 5.0));
+        assert_eq!(time("p99", Quantile::Value(5)), named("p99"));
+        assert_eq!(time("p99", Quantile::AtLeast(5)), named("p99_at_least"));
+        assert_eq!(time("p99", Quantile::Empty), None);
+    }
 }
