@@ -12,7 +12,7 @@ fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better | Verdict::Cheaper => "good",
         Verdict::Worse | Verdict::Dearer => "bad",
-        Verdict::NotShown => "same",
+        Verdict::NotShown | Verdict::NotFelt => "same",
         Verdict::Mixed | Verdict::Unconfirmed | Verdict::Unknown => "open",
     }
 }

@@ -181,10 +181,12 @@ pub enum Verdict {
     Worse,
     /// Something is better and something that users feel is worse.
     Mixed,
-    /// It costs the server less, and users feel nothing.
+    /// It costs the server less CPU, and users feel nothing.
     Cheaper,
-    /// It costs the server more, and users feel nothing.
+    /// It costs the server more CPU, and users feel nothing.
     Dearer,
+    /// The metric that decides is another one, which is no cost, and users feel nothing.
+    NotFelt,
 }
 
 impl Verdict {
@@ -199,6 +201,7 @@ impl Verdict {
             Self::Mixed => "mixed",
             Self::Cheaper => "cheaper",
             Self::Dearer => "dearer",
+            Self::NotFelt => "changed, not felt",
         }
     }
 }

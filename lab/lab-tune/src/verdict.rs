@@ -5,13 +5,17 @@
 //! decides: response times with queries on a schedule, the rate of answers in a closed loop, and in
 //! both queries and connections that fail. A knob is *better* if a felt metric is better and none is
 //! worse beyond its margin, *mixed* if something is better and a felt metric is worse, and *cheaper* if
-//! it only costs the server less. Fewer resets or retransmissions alone are nothing that users feel:
+//! it only costs the server less CPU. Fewer resets or retransmissions alone are nothing that users feel
+//! and no cost, and neither are times of a closed loop, which are those of its window: *not felt*.
 //! `tcp_abort_on_overflow` turns connections that would wait into resets, and a client that tries again
 //! at once hides its failures in connection attempts.
 
 use crate::metric::Metric;
 use crate::trial::Trial;
 use lab_result::tuning::{Change, Confirmation, KnobResult, TuningPlan, Verdict};
+
+/// The metric that is a cost of the server.
+const COST: &str = "cpu";
 
 /// Puts the verdicts into the trial.
 pub(crate) fn judge(plan: &TuningPlan, primary: Metric, trial: &mut Trial) {
@@ -96,11 +100,11 @@ fn of_changes(
             because.push(format!("{what}: {}", names.join(", ")));
         }
     }
-    let cost = (!felt).then_some(is_improved);
-    if let Some(is_improved) = cost {
+    if !felt {
         let less = if is_improved { "better" } else { "worse" };
         because.push(format!("{less}, not felt: {}", primary.name));
     }
+    let cost = (primary.name == COST).then_some(is_improved);
     let verdict = match (better.is_empty(), worse.is_empty(), cost) {
         (false, false, _) | (true, false, Some(true)) | (false, true, Some(false)) => {
             Verdict::Mixed
@@ -108,7 +112,8 @@ fn of_changes(
         (false, true, _) => Verdict::Better,
         (true, false, _) => Verdict::Worse,
         (true, true, Some(false)) => Verdict::Dearer,
-        (true, true, _) => Verdict::Cheaper,
+        (true, true, Some(true)) => Verdict::Cheaper,
+        (true, true, None) => Verdict::NotFelt,
     };
     (verdict, because)
 }
@@ -185,6 +190,28 @@ mod tests {
         // Times of a closed loop are those of its window.
         let window = knob(0.01, vec![change("qps", 0.1, ""), change("p99", 0.2, "worse")]);
         assert_eq!(said("qps", true, &window), Verdict::Better);
+    }
+
+    #[test]
+    fn a_cause_alone_is_neither_cheaper_nor_dearer_and_no_more_than_what_users_feel() {
+        let felt = |metric: &str, said: &str| change(metric, 0.2, said);
+        for (primary, closed_loop, others, expected) in [
+            ("resets", false, vec![], Verdict::NotFelt),
+            ("retransmits", false, vec![change("cpu", 0.2, "worse")], Verdict::NotFelt),
+            ("overflows", true, vec![], Verdict::NotFelt),
+            // Times of a closed loop are those of its window.
+            ("p50", true, vec![], Verdict::NotFelt),
+            ("p99", true, vec![], Verdict::NotFelt),
+            ("resets", false, vec![felt("failures", "worse")], Verdict::Worse),
+            ("resets", false, vec![felt("p99", "better")], Verdict::Better),
+            ("p99", true, vec![felt("qps", "worse")], Verdict::Worse),
+        ] {
+            for estimate in [-0.1, 0.1] {
+                let all = [vec![change(primary, estimate, "")], others.clone()].concat();
+                let found = said(primary, closed_loop, &knob(0.01, all));
+                assert_eq!(found, expected, "{primary} {estimate} {others:?}");
+            }
+        }
     }
 
     #[test]

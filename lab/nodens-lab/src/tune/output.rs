@@ -39,7 +39,7 @@ fn style(verdict: Verdict) -> Style {
     match verdict {
         Verdict::Better | Verdict::Cheaper => Style::Good,
         Verdict::Worse | Verdict::Dearer => Style::Bad,
-        Verdict::Mixed | Verdict::Unconfirmed => Style::Accent,
+        Verdict::Mixed | Verdict::NotFelt | Verdict::Unconfirmed => Style::Accent,
         Verdict::NotShown | Verdict::Unknown => Style::Dim,
     }
 }
@@ -222,9 +222,11 @@ fn sentence(file: &TuningFile) -> String {
         let names: Vec<&str> = mine.map(|knob| knob.knob.as_str()).collect();
         (!names.is_empty()).then(|| format!("{}: {}", verdict.words(), names.join(", ")))
     };
-    use Verdict::{Better, Cheaper, Dearer, Mixed, Unconfirmed, Worse};
-    let told: Vec<String> =
-        [Better, Cheaper, Mixed, Worse, Dearer, Unconfirmed].into_iter().filter_map(of).collect();
+    use Verdict::{Better, Cheaper, Dearer, Mixed, NotFelt, Unconfirmed, Worse};
+    let told: Vec<String> = [Better, Cheaper, Mixed, Worse, Dearer, NotFelt, Unconfirmed]
+        .into_iter()
+        .filter_map(of)
+        .collect();
     let all = term::of(file.knobs.len(), "setting");
     let sentence = match told.is_empty() {
         true => format!("of {all} none is shown to change {}", file.plan.primary),
