@@ -187,8 +187,13 @@ impl<'a> Signing<'a> {
             }
             let is_same = |other: &&Record| other.rtype == *rtype && other.owner == *owner;
             let rrset: Vec<&Record> = records.iter().filter(is_same).collect();
+            // A DNAME record that has made an alias is there itself. One that a wildcard stands for has not.
+            let is_above = |alias: &Record| {
+                alias.rtype == Type::CNAME && alias.owner != *owner && alias.owner.view().is_in_domain(owner.view())
+            };
+            let is_there = *rtype == Type::DNAME && records.iter().any(is_above);
             let sort = match *rtype {
-                rtype if is_made && rtype != Type::DNAME => Sort::Made,
+                _ if is_made && !is_there => Sort::Made,
                 Type::SOA | Type::NS | Type::CDS | Type::CDNSKEY if owner.view() == signer => Sort::Apex,
                 _ => Sort::Found,
             };
