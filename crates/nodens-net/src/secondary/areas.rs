@@ -74,9 +74,14 @@ impl Keeper {
     pub(super) fn add_area(&mut self, service: SecondaryService) {
         let waker = self.waker.clone();
         service.notices.on_notice(move || waker.wake());
-        let (area, configured) = (self.areas.len(), service.configured.clone());
         let (schedule, zones, catalogs) = Default::default();
         self.areas.push(Area { service, schedule, zones, catalogs });
+    }
+
+    /// Keeps the zones that the directive of an area names.
+    pub(super) fn keep_configured(&mut self, area: usize) {
+        let Some(own) = self.areas.get(area) else { return };
+        let configured = own.service.configured.clone();
         for configured in &configured {
             configured.zone.set_key(configured.key.clone());
             // One that several blocks have is kept for all of them by the first.

@@ -79,11 +79,13 @@ impl Keeper {
             restored: Cell::default(),
             sink,
         };
-        for service in services {
+        // Whether a zone is anybody's catalog has to be known before its file is read.
+        services.iter().cloned().for_each(|service| keeper.add_area(service));
+        for area in 0..keeper.areas.len() {
             if keeper.stopping.load(Ordering::Acquire) {
                 break;
             }
-            keeper.add_area(service.clone());
+            keeper.keep_configured(area);
         }
         // Where this is to end, not everything was read.
         if !keeper.stopping.load(Ordering::Acquire) {

@@ -73,10 +73,15 @@ fn keeper_of(zones: &[Arc<SecondaryZone>], folder: &std::path::Path) -> Keeper {
 }
 
 fn keeper_with(configured: Vec<Configured>) -> Keeper {
-    let service = SecondaryService { configured, ..SecondaryService::default() };
+    keeper_of_blocks(vec![configured])
+}
+
+fn keeper_of_blocks(blocks: Vec<Vec<Configured>>) -> Keeper {
+    let service = |configured| SecondaryService { configured, ..SecondaryService::default() };
+    let services: Vec<SecondaryService> = blocks.into_iter().map(service).collect();
     let (sender, _log) = sync_channel(1000);
     let waker = Arc::new(Waker::new().unwrap());
-    Keeper::new(&[service], Sink::new(sender), waker, Arc::default()).unwrap()
+    Keeper::new(&services, Sink::new(sender), waker, Arc::default()).unwrap()
 }
 
 fn version(serial: u32, hosts: &[u8]) -> nodens_zone::data::Data {
@@ -165,7 +170,9 @@ fn the_members_of_a_catalog_that_has_expired_are_known_after_a_restart() {
     let file = File::options().append(true).open(&path).unwrap();
     file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let again = stored();
-    let mut keeper = keeper_with(vec![again.clone()]);
+    // Another block has the zone before that for which it is a catalog.
+    let other = Configured { catalog: None, ..again.clone() };
+    let mut keeper = keeper_of_blocks(vec![vec![other], vec![again.clone()]]);
     assert_eq!(members(&again.zone), (false, 1));
     // What a primary has then counts.
     keeper.apply_catalog(&again.zone, Some(&data_of(&whole(10, &[]))));
