@@ -107,6 +107,7 @@ impl Zone {
             return;
         }
         let (now_s, signer) = (unix_s(), &*self.signer);
+        let last = self.failed.filter(|_| !signer.has_changed()).map(|failed| failed.wait);
         let (origin, path) = (signer.origin(), signer.signed_file());
         let path = path.display();
         let Some(reason) = signer.reason(now_s) else {
@@ -122,8 +123,9 @@ impl Zone {
         let (begin, tags) = (Instant::now(), signer.key_tags());
         let result = signer.sign(now_s, &|| !stopped.load(Ordering::Relaxed));
         let elapsed = begin.elapsed().as_secs_f64();
-        self.failed =
-            result.as_ref().err().map(|error| Failed { at: begin, wait: wait_after(error) });
+        // What takes long before it fails does not keep the disk busy.
+        let failed = |error| Failed { at: Instant::now(), wait: wait_after(error, last) };
+        self.failed = result.as_ref().err().map(failed);
         let line = match result {
             Ok(signed) => {
                 let serial = signed.serial.0;
@@ -146,7 +148,7 @@ impl Zone {
                 Level::Warning,
                 format!(
                     "Error signing \"{origin}\" with key tags \"{tags}\" in {elapsed:.6} s: {error}: it failed, and is tried again in {} or when its files change",
-                    if error.may_pass() { "5 minutes" } else { "5 hours" }
+                    told(wait_after(&error, last))
                 ),
             ),
         };
@@ -154,12 +156,44 @@ impl Zone {
     }
 }
 
-/// How long to wait after a failure.
-fn wait_after(error: &SignFailure) -> Duration {
-    if error.may_pass() { RETRY_SOON_AFTER } else { RETRY_AFTER }
+/// How long to wait after a failure: twice as long as after the `last` one with the same files, as what may pass
+/// does not always.
+fn wait_after(error: &SignFailure, last: Option<Duration>) -> Duration {
+    let longer = |last: Duration| (2 * last).min(RETRY_AFTER);
+    if error.may_pass() { last.map_or(RETRY_SOON_AFTER, longer) } else { RETRY_AFTER }
+}
+
+fn told(time: Duration) -> String {
+    match time.as_secs() / 60 {
+        minutes if minutes.is_multiple_of(60) => format!("{} hours", minutes / 60),
+        minutes => format!("{minutes} minutes"),
+    }
 }
 
 /// Seconds since 1970.
 fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_may_pass_and_does_not_is_tried_less_and_less_often() {
+        let full = SignFailure::Write(std::io::ErrorKind::StorageFull.into());
+        let mut last = None;
+        let waits = [(); 8].map(|()| {
+            let wait = wait_after(&full, last);
+            last = Some(wait);
+            told(wait)
+        });
+        let minutes = ["5", "10", "20", "40", "80", "160"].map(|count| format!("{count} minutes"));
+        assert_eq!(
+            (&waits[..6], &waits[6..]),
+            (&minutes[..], &["5 hours", "5 hours"].map(String::from)[..])
+        );
+        let wrong = SignFailure::File("no zone".to_owned());
+        assert_eq!(told(wait_after(&wrong, None)), "5 hours");
+    }
 }
