@@ -136,9 +136,19 @@ impl Undo {
         }
     }
 
-    /// Gives every setting its saved value, the last one first, reads it back, and says what failed.
+    /// What was saved, in the order in which it is restored: the last one first, and then what the
+    /// kernel chooses by others of them.
+    fn in_order(&self) -> impl Iterator<Item = &(Setting, String)> {
+        let part = |chosen: bool| {
+            let all = self.saved.iter().rev();
+            all.filter(move |(setting, _)| setting.is_chosen_by_kernel() == chosen)
+        };
+        part(false).chain(part(true))
+    }
+
+    /// Gives every setting its saved value, reads it back, and says what failed.
     pub(crate) fn restore(&self) -> Vec<String> {
-        let restored = self.saved.iter().rev().map(|(setting, value)| setting.restore(value));
+        let restored = self.in_order().map(|(setting, value)| setting.restore(value));
         restored.filter_map(Result::err).collect()
     }
 

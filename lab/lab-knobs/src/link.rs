@@ -47,16 +47,30 @@ pub(crate) fn write_qdisc(
     value: &str,
     saved: &str,
 ) -> Result<(), String> {
-    let namespace = place.namespace();
-    if Root::read(place, device)?.by_hand {
-        tools::tc(namespace, &["qdisc", "del", "dev", device, "root"])?;
+    for step in steps(&Root::read(place, device)?, value, saved) {
+        let (verb, words) = step;
+        let command = [&["qdisc", verb, "dev", device, "root"][..], &words].concat();
+        tools::tc(place.namespace(), &command)?;
     }
-    if value == saved {
-        return Ok(());
+    Ok(())
+}
+
+/// What gets from `root` to `value`: verbs of `tc qdisc`, and the words after `root`.
+fn steps<'a>(root: &Root, value: &'a str, saved: &str) -> Vec<(&'static str, Vec<&'a str>)> {
+    const DELETE: (&str, Vec<&str>) = ("del", Vec::new());
+    let chosen = value == saved;
+    let mut steps = Vec::new();
+    if root.by_hand {
+        steps.push(DELETE);
+    } else if chosen && root.kind() != saved {
+        // The kernel chose when the default was another one. It chooses again when one that was
+        // configured is deleted, and this one cannot be.
+        steps.extend([("add", vec!["pfifo"]), DELETE]);
     }
-    let words: Vec<&str> = value.split(' ').collect();
-    let add = ["qdisc", "add", "dev", device, "root"];
-    tools::tc(namespace, &[&add[..], &words].concat()).map(drop)
+    if !chosen {
+        steps.push(("add", value.split(' ').collect()));
+    }
+    steps
 }
 
 /// The words of the route to the other namespace.
@@ -91,4 +105,26 @@ pub(crate) fn write_route(
         command.extend([attribute, value]);
     }
     tools::ip(&command).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_chooses_again_where_its_choice_is_not_the_one_that_was_saved() {
+        let root = |kind: &str, by_hand| Root { words: vec![kind.to_owned()], by_hand };
+        let del = || ("del", Vec::new());
+        let add = |words: &[&'static str]| ("add", words.to_vec());
+        for (root, value, expected) in [
+            (root("fq", false), "pfifo_fast", vec![add(&["pfifo"]), del()]),
+            (root("fq", true), "pfifo_fast", vec![del()]),
+            (root("pfifo_fast", true), "pfifo_fast", vec![del()]),
+            (root("pfifo_fast", false), "pfifo_fast", vec![]),
+            (root("pfifo_fast", false), "fq limit 9", vec![add(&["fq", "limit", "9"])]),
+            (root("fq", true), "sfq", vec![del(), add(&["sfq"])]),
+        ] {
+            assert_eq!(steps(&root, value, "pfifo_fast"), expected, "{value}");
+        }
+    }
 }

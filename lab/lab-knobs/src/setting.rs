@@ -109,6 +109,12 @@ impl Setting {
         self.place == Place::Host
     }
 
+    /// Whether it is restored by letting the kernel choose again: a queueing discipline follows
+    /// `net.core.default_qdisc`, which has to be restored before.
+    pub(crate) fn is_chosen_by_kernel(&self) -> bool {
+        matches!(self.item, Item::Qdisc { .. })
+    }
+
     /// The present value.
     pub(crate) fn read(&self) -> Result<String, String> {
         match &self.item {

@@ -137,3 +137,15 @@ fn a_journal_removes_no_namespace_that_has_another_name() {
     undo.take(Line::Network(Network::name()));
     assert_eq!(undo.networks.len(), 1);
 }
+
+#[test]
+fn what_the_kernel_chooses_by_a_setting_is_restored_after_that_setting() {
+    let find = |target| Setting::find(&Place::Host, Some("lo"), &target).unwrap().remove(0);
+    let sysctl = || find(Target::Sysctl { path: "kernel.pid_max".to_owned() });
+    for names in [[sysctl(), find(Target::Qdisc)], [find(Target::Qdisc), sysctl()]] {
+        let saved = names.map(|setting| (setting, String::new())).into();
+        let undo = Undo { saved, ..Undo::default() };
+        let order: Vec<String> = undo.in_order().map(|(setting, _)| setting.to_string()).collect();
+        assert_eq!(order, ["/proc/sys/kernel/pid_max", "the queueing discipline of lo"]);
+    }
+}
