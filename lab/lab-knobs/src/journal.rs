@@ -52,6 +52,15 @@ impl Exclusive {
     }
 }
 
+/// What becomes of settings that earlier runs left changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Earlier {
+    /// They are restored.
+    Restore,
+    /// They are only told: nothing is written.
+    Report,
+}
+
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Line {
@@ -163,13 +172,15 @@ impl Undo {
 /// A journal that an earlier run left, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// Where it was.
+    /// Where it was, or is.
     pub path: PathBuf,
     /// Settings that were restored; 0 if the machine has started again since.
     pub restored: usize,
+    /// Settings that were only looked at, and may be changed still.
+    pub pending: usize,
     /// True if the machine has started again since: no setting survives that.
     pub other_boot: bool,
-    /// Lines that could not be read.
+    /// Lines that could not be read. The rest counts, and the file is kept under another name.
     pub damaged: usize,
     /// What could not be restored. The journal is then kept.
     pub failed: Vec<String>,
@@ -177,20 +188,32 @@ pub struct Leftover {
 
 impl fmt::Display for Leftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, restored, damaged, failed, .. } = self;
+        let Self { path, restored, pending, damaged, failed, .. } = self;
         write!(f, "{}: ", path.display())?;
         if self.other_boot {
             write!(f, "from before the machine was started, so nothing was left to restore")?;
+        } else if *pending > 0 {
+            write!(
+                f,
+                "{pending} settings of an earlier run that was killed are not restored yet: the next trial does it"
+            )?;
         } else {
             write!(f, "{restored} settings of an earlier run restored")?;
         }
         if *damaged > 0 {
-            write!(f, "; {damaged} lines were damaged")?;
+            write!(f, "; {damaged} lines are damaged, and what they say is not restored")?;
         }
         if !failed.is_empty() {
             write!(f, "; failed: {}", failed.join("; "))?;
         }
         Ok(())
+    }
+}
+
+impl Leftover {
+    /// Whether settings may still be changed that the next attempt does not restore either.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        !self.failed.is_empty() || (self.damaged > 0 && !self.other_boot)
     }
 }
 
@@ -201,7 +224,7 @@ pub(crate) fn leftover_of(
     keeper: u32,
 ) -> Result<Option<Leftover>, Error> {
     let path = name(folder, process, keeper);
-    leftover(&path).map_err(|error| Error::File { path, error })
+    leftover(&path, Earlier::Restore).map_err(|error| Error::File { path, error })
 }
 
 /// The journal of a session of `process`.
@@ -209,8 +232,8 @@ fn name(folder: &Path, process: u32, keeper: u32) -> PathBuf {
     folder.join(format!("{process}-{keeper}.{EXTENSION}"))
 }
 
-/// Restores what runs left behind whose keeper has ended as well. To be called with [`Exclusive`].
-pub(crate) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, Error> {
+/// What runs left behind whose keeper has ended as well. To be called with [`Exclusive`].
+pub(crate) fn leftovers(folder: &Path, earlier: Earlier) -> Result<Vec<Leftover>, Error> {
     let failed = |error| Error::File { path: folder.to_owned(), error };
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -224,13 +247,13 @@ pub(crate) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, Error> {
         if path.extension().is_none_or(|extension| extension != EXTENSION) {
             continue;
         }
-        found.extend(leftover(&path).map_err(|error| Error::File { path, error })?);
+        found.extend(leftover(&path, earlier).map_err(|error| Error::File { path, error })?);
     }
     Ok(found)
 }
 
 /// None if its keeper still works on it.
-fn leftover(path: &Path) -> io::Result<Option<Leftover>> {
+fn leftover(path: &Path, earlier: Earlier) -> io::Result<Option<Leftover>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -250,20 +273,28 @@ fn leftover(path: &Path) -> io::Result<Option<Leftover>> {
     let contents = Contents::read(&String::from_utf8_lossy(&text));
     let elsewhere = contents.elsewhere();
     let Contents { undo, other_boot, damaged, .. } = contents;
+    if earlier == Earlier::Report {
+        let pending = if other_boot { 0 } else { undo.saved.len() };
+        let (path, failed) = (path.to_owned(), Vec::from_iter(elsewhere.filter(|_| !other_boot)));
+        return Ok(Some(Leftover { path, restored: 0, pending, other_boot, damaged, failed }));
+    }
     let (restored, failed) = match elsewhere {
         _ if other_boot => (0, Vec::new()),
         Some(why) => (0, vec![why]),
         None => (undo.saved.len(), undo.end()),
     };
+    let (journal, mut path) = (path, path.to_owned());
     if failed.is_empty() {
         match damaged {
-            0 => fs::remove_file(path)?,
+            0 => fs::remove_file(&path)?,
             // Whatever it said, somebody may want to look at it.
-            _ => fs::rename(path, path.with_extension("damaged"))?,
+            _ => {
+                path.set_extension("damaged");
+                fs::rename(journal, &path)?;
+            }
         }
     }
-    let path = path.to_owned();
-    Ok(Some(Leftover { path, restored, other_boot, damaged, failed }))
+    Ok(Some(Leftover { path, restored, pending: 0, other_boot, damaged, failed }))
 }
 
 /// What a journal says, as far as it can be read.

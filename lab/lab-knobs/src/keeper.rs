@@ -7,7 +7,7 @@
 
 use crate::catalogue::PRESENT;
 use crate::error::Error;
-use crate::journal::{self, Exclusive, Journal, Leftover, Line};
+use crate::journal::{self, Earlier, Exclusive, Journal, Leftover, Line};
 use crate::place::Place;
 use crate::protocol::{Reply, Request};
 use crate::setting::Setting;
@@ -49,22 +49,22 @@ impl Keeper {
         self
     }
 
-    /// Restores what runs left changed whose keeper has ended as well, and says so. While a trial changes
+    /// Restores or tells what runs left changed whose keeper has ended as well. While a trial changes
     /// settings of the machine nothing is done: it has done so itself.
     ///
     /// # Errors
     ///
     /// The folder cannot be read, or other users can write to it.
-    pub fn leftovers(&self) -> Result<Vec<Leftover>, Error> {
+    pub fn leftovers(&self, earlier: Earlier) -> Result<Vec<Leftover>, Error> {
         match Exclusive::take(&self.folder, Duration::ZERO)? {
-            Some(_lock) => journal::leftovers(&self.folder),
+            Some(_lock) => journal::leftovers(&self.folder, earlier),
             None => Ok(Vec::new()),
         }
     }
 
     /// The same for a session whose keeper has the lock of the folder.
-    pub(crate) fn leftovers_of_host(&self) -> Result<Vec<Leftover>, Error> {
-        journal::leftovers(&self.folder)
+    pub(crate) fn leftovers_of_host(&self, earlier: Earlier) -> Result<Vec<Leftover>, Error> {
+        journal::leftovers(&self.folder, earlier)
     }
 
     /// Restores what this process has changed by a keeper that was killed.

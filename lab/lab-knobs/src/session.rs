@@ -3,7 +3,7 @@
 use crate::catalogue::PRESENT;
 use crate::choice::Choice;
 use crate::error::{Error, Problem};
-use crate::journal::Leftover;
+use crate::journal::{Earlier, Leftover};
 use crate::keeper::{Connection, Keeper};
 use crate::knob::{Kind, Knob, Side, Value};
 use crate::listener::{self, Changed};
@@ -37,8 +37,18 @@ pub struct Availability {
     pub present: Result<Option<Value>, String>,
 }
 
+/// What a survey finds out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// Of each setting, in the order of the choices.
+    pub knobs: Vec<Availability>,
+    /// What earlier runs left, restored or not.
+    pub leftovers: Vec<Leftover>,
+}
+
 /// Which of `choices` can be changed within `scope`. In namespaces each is set to both of its levels,
-/// read back, and restored, and no namespace stays; on the host values are only read.
+/// read back, and restored, and no namespace stays; on the host values are only read. Values that an
+/// `earlier` run left are restored before, or only told.
 ///
 /// # Errors
 ///
@@ -47,8 +57,9 @@ pub fn survey(
     keeper: &Keeper,
     scope: &Scope,
     choices: &[Choice],
-) -> Result<Vec<Availability>, Error> {
-    let mut session = Session::start(keeper, scope)?;
+    earlier: Earlier,
+) -> Result<Survey, Error> {
+    let mut session = Session::start(keeper, scope, earlier)?;
     let mut all = Vec::with_capacity(choices.len());
     for Choice { knob, low, high } in choices {
         let present = match session.save(knob) {
@@ -64,8 +75,9 @@ pub fn survey(
         let present = present.map(|()| session.present(knob).cloned());
         all.push(Availability { knob: knob.name.to_string(), present });
     }
+    let leftovers = std::mem::take(&mut session.leftovers);
     session.end()?;
-    Ok(all)
+    Ok(Survey { knobs: all, leftovers })
 }
 
 impl Drop for Session {
@@ -83,7 +95,7 @@ impl Session {
     /// [`Error::Unavailable`] lists all settings that this kernel or scope lacks; others say why
     /// there can be no session. Nothing is changed then.
     pub fn begin(keeper: &Keeper, scope: Scope, knobs: &[&Knob]) -> Result<Self, Error> {
-        let mut session = Self::start(keeper, &scope)?;
+        let mut session = Self::start(keeper, &scope, Earlier::Restore)?;
         let mut problems = Vec::new();
         for knob in knobs {
             if let Err(problem) = session.save(knob) {
@@ -97,15 +109,16 @@ impl Session {
         Err(Error::Unavailable(problems))
     }
 
-    fn start(keeper: &Keeper, scope: &Scope) -> Result<Self, Error> {
+    fn start(keeper: &Keeper, scope: &Scope, earlier: Earlier) -> Result<Self, Error> {
         let mut connection = keeper.start()?;
         let leftovers = if scope.is_namespace() {
-            keeper.leftovers()?
+            keeper.leftovers(earlier)?
         } else {
             connection.order(&Request::Machine)?;
-            keeper.leftovers_of_host()?
+            keeper.leftovers_of_host(earlier)?
         };
-        if let Some(left) = leftovers.iter().find(|left| !left.failed.is_empty()) {
+        let incomplete = leftovers.iter().find(|left| left.is_incomplete());
+        if let Some(left) = incomplete.filter(|_| earlier == Earlier::Restore) {
             return Err(Error::Leftover(left.to_string()));
         }
         let mut session = Self {
@@ -257,7 +270,7 @@ impl Session {
             _ => {
                 let host = !self.scope.is_namespace();
                 let left = self.keeper.leftover_of(self.connection.process(), host)?;
-                match left.filter(|left| !left.failed.is_empty()) {
+                match left.filter(Leftover::is_incomplete) {
                     Some(left) => Err(Error::Leftover(left.to_string())),
                     None => sockets,
                 }

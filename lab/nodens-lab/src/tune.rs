@@ -19,7 +19,7 @@ use crate::load::line::Load;
 use crate::term::{self, Style};
 use anyhow::{Context, Result, bail};
 use lab_experiment::placement::{Placement, Sharing, Wish};
-use lab_knobs::{Choice, Keeper, Scope};
+use lab_knobs::{Availability, Choice, Earlier, Keeper, Scope};
 use lab_result::collect::Collector;
 use lab_result::export::Options;
 use lab_result::tuning::{self, TuningFile, TuningPlan};
@@ -79,6 +79,20 @@ fn scope(args: &Args) -> Scope {
     if args.host { Scope::host(args.device.as_deref()) } else { Scope::namespace() }
 }
 
+/// Which settings can be changed here; what earlier runs have left is told.
+fn survey(
+    args: &Args,
+    keeper: &Keeper,
+    choices: &[Choice],
+    earlier: Earlier,
+) -> Result<Vec<Availability>> {
+    let found = lab_knobs::survey(keeper, &scope(args), choices, earlier)?;
+    for left in &found.leftovers {
+        term::note(&format!("note: {left}"));
+    }
+    Ok(found.knobs)
+}
+
 /// The settings that can be changed here, and the values that they have. What a user has named and is not available is an error; what
 /// `--all-knobs` took along is left out, and that is said.
 fn available(
@@ -86,7 +100,10 @@ fn available(
     keeper: &Keeper,
     choices: Vec<Choice>,
 ) -> Result<(Vec<Choice>, Vec<String>)> {
-    let found = lab_knobs::survey(keeper, &scope(args), &choices)?;
+    // What is only planned writes nothing.
+    let only_told = args.plan || (args.host && !args.yes);
+    let earlier = if only_told { Earlier::Report } else { Earlier::Restore };
+    let found = survey(args, keeper, &choices, earlier)?;
     let named = args.knobs.len() + args.knob.len();
     let (mut kept, mut values, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for (at, (choice, found)) in choices.into_iter().zip(found).enumerate() {

@@ -9,6 +9,10 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
+fn restored(folder: &Path) -> Result<Vec<Leftover>, Error> {
+    leftovers(folder, Earlier::Restore)
+}
+
 /// A sysctl that is only read here, with the value that it has.
 fn saved() -> Line {
     let target = Target::Sysctl { path: "kernel.pid_max".to_owned() };
@@ -22,17 +26,23 @@ fn a_journal_that_is_in_use_is_left_alone_and_one_that_is_not_is_restored_and_re
     let folder = folder();
     let mut journal = Journal::create(folder.path(), 7).unwrap();
     journal.append(&saved()).unwrap();
-    assert_eq!(leftovers(folder.path()).unwrap(), []);
+    assert_eq!(restored(folder.path()).unwrap(), []);
     let path = journal.path().to_owned();
     assert!(path.exists());
     drop(journal);
-    let left = leftovers(folder.path()).unwrap();
-    let expected =
-        Leftover { path, restored: 1, other_boot: false, damaged: 0, failed: Vec::new() };
+    let left = restored(folder.path()).unwrap();
+    let expected = Leftover {
+        path,
+        restored: 1,
+        pending: 0,
+        other_boot: false,
+        damaged: 0,
+        failed: Vec::new(),
+    };
     assert_eq!(left, [expected]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    assert_eq!(leftovers(folder.path()).unwrap(), []);
-    assert_eq!(leftovers(&folder.path().join("none")).unwrap(), []);
+    assert_eq!(restored(folder.path()).unwrap(), []);
+    assert_eq!(restored(&folder.path().join("none")).unwrap(), []);
 }
 
 #[test]
@@ -67,9 +77,12 @@ fn damaged_lines_are_counted_and_the_others_count() {
     let folder = folder();
     let path = folder.path().join("7-8.journal");
     fs::write(&path, format!("no checksum\n{text}")).unwrap();
-    let left = leftovers(folder.path()).unwrap().remove(0);
+    let left = restored(folder.path()).unwrap().remove(0);
     assert_eq!((left.restored, left.damaged), (1, 1));
-    assert!(!path.exists() && folder.path().join("7-8.damaged").exists());
+    let kept = folder.path().join("7-8.damaged");
+    assert!(!path.exists() && kept.exists() && left.path == kept);
+    assert!(left.is_incomplete() && left.to_string().contains("1 lines are damaged"), "{left}");
+    assert!(!Leftover { other_boot: true, ..left }.is_incomplete());
 }
 
 #[test]
@@ -80,7 +93,7 @@ fn nothing_is_written_that_was_saved_before_the_machine_was_started() {
     let wrong = Line::Saved { setting, value: "not a number".to_owned() };
     let text = format!("{}{}", encode(&begin), encode(&wrong));
     fs::write(folder.path().join("7-8.journal"), text).unwrap();
-    let left = leftovers(folder.path()).unwrap().remove(0);
+    let left = restored(folder.path()).unwrap().remove(0);
     assert_eq!((left.other_boot, left.restored, left.failed.len()), (true, 0, 0));
     assert!(left.to_string().contains("nothing was left to restore"));
 }
@@ -93,7 +106,7 @@ fn what_cannot_be_restored_is_said_and_its_journal_stays() {
     let wrong = Line::Saved { setting, value: "not a number".to_owned() };
     let path = folder.path().join("7-8.journal");
     fs::write(&path, format!("{}{}", encode(&begin), encode(&wrong))).unwrap();
-    let left = leftovers(folder.path()).unwrap().remove(0);
+    let left = restored(folder.path()).unwrap().remove(0);
     assert!(left.to_string().contains("failed: /proc/sys/kernel/pid_max is "), "{left}");
     assert!(path.exists());
 }
@@ -107,7 +120,7 @@ fn settings_of_another_network_namespace_are_not_written_here() {
     // Without the line that says where they are they are as strange.
     let without = folder.path().join("8-9.journal");
     fs::write(&without, encode(&saved())).unwrap();
-    let left = leftovers(folder.path()).unwrap();
+    let left = restored(folder.path()).unwrap();
     assert_eq!(left.len(), 2);
     for left in left {
         assert_eq!(left.restored, 0);
@@ -118,14 +131,14 @@ fn settings_of_another_network_namespace_are_not_written_here() {
     let begin = Line::Begin { process: 7, boot: "another".to_owned(), network: 1 };
     fs::write(&path, format!("{}{}", encode(&begin), encode(&saved()))).unwrap();
     fs::remove_file(&without).unwrap();
-    assert!(leftovers(folder.path()).unwrap()[0].other_boot && !path.exists());
+    assert!(restored(folder.path()).unwrap()[0].other_boot && !path.exists());
 }
 
 #[test]
 fn a_folder_that_others_can_write_to_is_refused() {
     let folder = folder();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(leftovers(folder.path()).is_err());
+    assert!(restored(folder.path()).is_err());
     assert!(Journal::create(folder.path(), 7).is_err());
 }
 
@@ -148,4 +161,21 @@ fn what_the_kernel_chooses_by_a_setting_is_restored_after_that_setting() {
         let order: Vec<String> = undo.in_order().map(|(setting, _)| setting.to_string()).collect();
         assert_eq!(order, ["/proc/sys/kernel/pid_max", "the queueing discipline of lo"]);
     }
+}
+
+#[test]
+fn what_is_only_told_is_neither_written_nor_removed() {
+    let folder = folder();
+    let Line::Saved { setting, .. } = saved() else { return };
+    let begin = Line::Begin { process: 7, boot: boot(), network: own_network() };
+    // It would fail if it were written.
+    let wrong = Line::Saved { setting, value: "not a number".to_owned() };
+    let path = folder.path().join("7-8.journal");
+    let text = format!("no checksum\n{}{}", encode(&begin), encode(&wrong));
+    fs::write(&path, &text).unwrap();
+    let left = leftovers(folder.path(), Earlier::Report).unwrap().remove(0);
+    assert_eq!((left.restored, left.pending, left.damaged), (0, 1, 1));
+    assert_eq!(left.failed, [] as [String; 0]);
+    assert!(left.to_string().contains("1 settings of an earlier run that was killed"), "{left}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }

@@ -1,7 +1,7 @@
 //! Settings in namespaces: what is there, what the kernel makes of a value, what is restored.
 
 use crate::world;
-use lab_knobs::{Choice, Error, Keeper, Knob, Scope, Session, Side, Space, survey};
+use lab_knobs::{Choice, Earlier, Error, Keeper, Knob, Scope, Session, Side, Space, survey};
 
 fn choices(names: &[&str]) -> Vec<Choice> {
     names.iter().map(|name| Choice::parse(name).unwrap()).collect()
@@ -47,7 +47,7 @@ fn at_least_thirty_settings_work_in_namespaces_of_this_kernel() {
     let keeper = world::keeper(folder.path());
     let inside = lab_knobs::knobs().iter().filter(|knob| knob.space == Space::Namespace);
     let all: Vec<Choice> = inside.map(|knob| Choice::of(knob).unwrap()).collect();
-    let found = survey(&keeper, &Scope::namespace(), &all).unwrap();
+    let found = survey(&keeper, &Scope::namespace(), &all, Earlier::Restore).unwrap().knobs;
     assert_eq!(found.len(), all.len());
     let works = found.iter().filter(|one| one.present.is_ok()).count();
     let missing: Vec<_> = found.iter().filter(|one| one.present.is_err()).collect();
@@ -117,7 +117,8 @@ fn a_survey_tries_both_values_and_leaves_nothing_changed() {
         "sysctl:net.ipv4.tcp_ecn=present,200",
         "socket_nodelay",
     ];
-    let found = survey(&keeper, &Scope::namespace(), &choices(&names)).unwrap();
+    let found =
+        survey(&keeper, &Scope::namespace(), &choices(&names), Earlier::Report).unwrap().knobs;
     let said: Vec<String> = found
         .iter()
         .map(|one| match &one.present {

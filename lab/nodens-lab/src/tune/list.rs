@@ -1,9 +1,9 @@
 //! The settings that are known: what has been said of them, and which of them can be changed here.
 
-use super::{Args, scope};
+use super::Args;
 use crate::term::{self, Style, Table};
 use anyhow::{Context, Result};
-use lab_knobs::{Choice, Claim, Keeper, Knob};
+use lab_knobs::{Choice, Claim, Earlier, Keeper, Knob};
 use std::process::ExitCode;
 
 /// Prints the settings, or those that were named.
@@ -14,7 +14,7 @@ pub(super) fn run(args: &Args, keeper: &Keeper) -> Result<ExitCode> {
     } else {
         lab_knobs::knobs().iter().map(Choice::of).collect::<Result<_, _>>()?
     };
-    let found = lab_knobs::survey(keeper, &scope(args), &choices)?;
+    let found = super::survey(args, keeper, &choices, Earlier::Report)?;
     let mut table = Table::new(&["setting", "low", "high", "here", "takes effect", "claimed"]);
     let mut missing = Vec::new();
     for (choice, found) in choices.iter().zip(found) {
