@@ -1,6 +1,6 @@
 //! What a trial may change.
 
-use crate::knob::{Kind, Knob, Side, Space};
+use crate::knob::{Kind, Knob, Side, Space, Takes};
 use crate::network::{DEVICE, Network};
 use crate::place::Place;
 use std::net::IpAddr;
@@ -90,6 +90,9 @@ impl Scope {
                 Some("the whole machine has it in common: it can be changed with --host only")
             }
             Reach::Namespaces(_) => None,
+            Reach::Host { .. } if knob.takes_effect == Takes::NewInterfaces => {
+                Some("takes effect on interfaces that are set up later, and a trial sets up none")
+            }
             Reach::Host { .. } if matches!(knob.kind, Kind::Route { .. }) => {
                 Some("routes of the host are not changed: use a network namespace")
             }
@@ -99,5 +102,17 @@ impl Scope {
             Reach::Host { device: None } if of_device => Some("no network interface was named"),
             Reach::Host { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_new_interfaces_have_cannot_be_tried() {
+        let why = |name| Scope::host(Some("lo")).forbids(Knob::find(name).unwrap());
+        assert!(why("default_qdisc").is_some_and(|why| why.contains("set up later")));
+        assert_eq!(why("qdisc"), None);
     }
 }
