@@ -162,6 +162,15 @@ impl Server {
         Ok(total)
     }
 
+    /// CPU time so far of the processes of the server that there are now, with that of threads that ended.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        let own = self.child.id();
+        let others = family(own).into_iter().filter(|process| *process != own);
+        // One that ends between the two reads takes its time with it.
+        let others = others.filter_map(|process| lab_sys::cpu::process_time(process).ok());
+        Ok(lab_sys::cpu::process_time(own)? + others.sum::<Duration>())
+    }
+
     /// Octets of memory that are no file's, of all processes of the server.
     pub(crate) fn anonymous(&self) -> Option<u64> {
         anonymous(self.child.id())
@@ -341,6 +350,20 @@ mod tests {
         let sockets: Vec<_> = taken.iter().map(|at| UdpSocket::bind(at).unwrap()).collect();
         assert!((0..4).all(|_| !taken.contains(&free_address().unwrap())));
         drop(sockets);
+    }
+
+    #[test]
+    fn cpu_is_that_of_all_processes_of_a_server() {
+        let scratch = Scratch::new().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sh -c 'while :; do :; done' & wait"]);
+        let server = Server::start("sh", &mut command, &[], &scratch.path().join("log3")).unwrap();
+        let begin = Instant::now();
+        while server.cpu().unwrap() < Duration::from_millis(100) {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", server.cpu());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(lab_sys::cpu::process_time(server.pid()).unwrap() < Duration::from_millis(100));
     }
 
     #[test]

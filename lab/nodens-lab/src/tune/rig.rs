@@ -165,11 +165,13 @@ struct Counted {
 impl Counted {
     fn read(server: &Server) -> Result<Self> {
         let folder = PathBuf::from(format!("/proc/{}", server.pid()));
+        let own = Path::new("/proc/thread-self");
         Ok(Self {
             machine: Machine::read(),
-            cpu: lab_sys::cpu::process_time(server.pid())?,
+            cpu: server.cpu()?,
+            // Where both are in one namespace they have the same counters.
+            client: if apart(&folder, own) { Tcp::read(own) } else { Tcp::default() },
             server: Tcp::read(&folder),
-            client: Tcp::read(Path::new("/proc/thread-self")),
         })
     }
 }
@@ -236,6 +238,12 @@ impl Tuned for Rig<'_> {
     }
 }
 
+/// Whether two processes, by their folders under `/proc`, are in two network namespaces.
+fn apart(one: &Path, other: &Path) -> bool {
+    let [one, other] = [one, other].map(|process| std::fs::read_link(process.join("ns/net")).ok());
+    one != other
+}
+
 /// A response time and the name that values have it under.
 fn time(name: &str, quantile: Quantile) -> Option<(String, f64)> {
     match quantile {
@@ -283,6 +291,19 @@ fn values(outcome: &Outcome, (before, after): (&Counted, &Counted), closed: bool
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_counters_of_one_namespace_count_once() {
+        let own = Path::new("/proc/thread-self");
+        assert!(!apart(Path::new("/proc/self"), own));
+        assert!(apart(Path::new("/proc/none"), own));
+        let log = Scratch::new().unwrap();
+        let mut command = std::process::Command::new("sleep");
+        let path = log.path().join("log");
+        let server = Server::start("sleep", command.arg("9"), &[], &path).unwrap();
+        let counted = Counted::read(&server).unwrap();
+        assert_eq!(counted.client, Tcp::default());
+    }
 
     #[test]
     fn a_time_among_lost_queries_is_kept_as_a_bound() {
