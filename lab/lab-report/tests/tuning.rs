@@ -29,6 +29,8 @@ fn file() -> TuningFile {
         interval: Some([-0.12, -0.08]),
         p: 0.001,
         said: "better".to_owned(),
+        p_adjusted: None,
+        no_worse_p: None,
         bounds: 0,
     };
     let confirmation = Confirmation {

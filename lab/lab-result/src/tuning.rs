@@ -282,6 +282,12 @@ pub struct Change {
     pub interval: Option<[f64; 2]>,
     /// The p-value of the sign-flip test, not adjusted.
     pub p: f64,
+    /// Of a metric that users feel, unless it decides: the p-value adjusted for all of those and all settings (Holm).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p_adjusted: Option<f64>,
+    /// The p-value of the test that it is worse by its margin or more: a small one shows that it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_worse_p: Option<f64>,
     /// How often it is only known with the knob changed that the metric is at least its value, since that
     /// lies among lost queries: such a change is never `better`.
     #[serde(default)]

@@ -5,6 +5,7 @@ use crate::screening::test_name;
 use crate::trial::{Stage, Trial};
 use lab_experiment::screening::BASELINE;
 use lab_result::tuning::{Change, Confirmation, Groups, Measurement, TuningPlan};
+use lab_stats::paired::{Side, Statistic};
 use lab_stats::power::{Plan, Resampled};
 use lab_stats::{Verdict, compare, groups, holm, paired};
 use std::collections::BTreeMap;
@@ -82,12 +83,43 @@ pub(crate) fn findings(
     for (one, p) in all.iter_mut().zip(holm::adjusted(&raw)) {
         one.p_adjusted = p;
     }
+    adjust_felt(plan, primary, &mut all);
     trial.groups = of_papers(plan, primary, named, trial, &mut all);
     for (knob, confirmation) in named.iter().zip(all) {
         if let Some(result) = trial.knobs.get_mut(*knob) {
             result.confirmation = Some(confirmation);
         }
     }
+}
+
+/// What users feel besides the metric that decides is tested once for every such metric and setting: a
+/// change of one is only told if it is shown for all of these tests together.
+fn adjust_felt(plan: &TuningPlan, primary: Metric, all: &mut [Confirmation]) {
+    let is_felt = |change: &&mut Change| {
+        let metric = Metric::find(&change.metric).filter(|metric| metric.name != primary.name);
+        metric.is_some_and(|metric| metric.is_felt(plan.closed_loop))
+    };
+    let felt = all.iter_mut().flat_map(|one| &mut one.changes).filter(is_felt);
+    let felt: Vec<&mut Change> = felt.collect();
+    let raw: Vec<f64> = felt.iter().map(|change| change.p).collect();
+    for (change, p) in felt.into_iter().zip(holm::adjusted(&raw)) {
+        change.p_adjusted = Some(p);
+        if p > plan.alpha && matches!(&*change.said, "better" | "worse") {
+            "unclear".clone_into(&mut change.said);
+        }
+    }
+}
+
+/// The p-value of the test that a metric is worse by its margin or more.
+fn no_worse(metric: &Metric, differences: &[f64], seed: u64) -> Option<f64> {
+    let margin = metric.margin();
+    let (limit, side) = match metric.less_is_better {
+        true => (margin.high, Side::Less),
+        false => (margin.low, Side::Greater),
+    };
+    let shifted: Vec<f64> = differences.iter().map(|difference| difference - limit).collect();
+    let seed = lab_random::at(seed, 24);
+    Some(paired::sign_flip(&shifted, Statistic::SignedRanks, side, seed)?.p)
 }
 
 fn fresh(trial: &Trial) -> impl Iterator<Item = &Measurement> {
@@ -170,6 +202,9 @@ fn change(
         estimate: metric.change(compared.estimate),
         interval: compared.interval.map(ends),
         p: compared.difference.p,
+        p_adjusted: None,
+        // What is at least so much may be any more.
+        no_worse_p: if bounds > 0 { Some(1.0) } else { no_worse(metric, differences, seed) },
         bounds,
         said: said.to_owned(),
     })
@@ -204,4 +239,42 @@ fn of_papers(
         variances_p: means.variances.map(|test| test.p),
         normality_p: means.normality.map(|test| test.p),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_what_is_felt_are_shown_for_all_tests_together() {
+        let plan = TuningPlan { alpha: 0.05, ..TuningPlan::default() };
+        let change = |metric: &str, p| Change {
+            metric: metric.to_owned(),
+            p,
+            said: "worse".to_owned(),
+            ..Change::default()
+        };
+        let one = |p| Confirmation {
+            changes: vec![change("p99", 0.04), change("failures", p), change("resets", 0.04)],
+            ..Confirmation::default()
+        };
+        let mut all = [one(0.04), one(0.001)];
+        adjust_felt(&plan, Metric::find("p99").unwrap(), &mut all);
+        let said = all.each_ref().map(|one| [0, 1, 2].map(|at| &*one.changes[at].said));
+        assert_eq!(said, [["worse"; 3]; 2]);
+        let mut all = [one(0.04), one(0.03)];
+        adjust_felt(&plan, Metric::find("p99").unwrap(), &mut all);
+        let said = all.each_ref().map(|one| [0, 1, 2].map(|at| &*one.changes[at].said));
+        assert_eq!(said, [["worse", "unclear", "worse"]; 2]);
+        assert_eq!(all[1].changes[1].p_adjusted, Some(0.06));
+    }
+
+    #[test]
+    fn what_is_no_worse_depends_on_the_direction_that_is_better() {
+        let p = |name, difference| {
+            no_worse(&Metric::find(name).unwrap(), &[difference; 12], 1).unwrap()
+        };
+        assert!(p("failures", 0.0) < 0.01 && p("failures", 0.01) > 0.9);
+        assert!(p("qps", 0.1) < 0.01 && p("qps", -0.1) > 0.9);
+    }
 }

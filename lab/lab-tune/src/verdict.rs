@@ -84,6 +84,7 @@ fn of_changes(
     if felt {
         if is_improved { &mut better } else { &mut worse }.push(primary.name);
     }
+    let mut open = Vec::new();
     for change in confirmation.changes.iter().skip(1) {
         let Some(metric) = Metric::find(&change.metric) else { continue };
         if !metric.is_felt(plan.closed_loop) {
@@ -92,6 +93,8 @@ fn of_changes(
         match change.said.as_str() {
             "better" => better.push(metric.name),
             "worse" => worse.push(metric.name),
+            // Of each it has to be shown, so that the level is kept without an adjustment.
+            _ if change.no_worse_p.is_none_or(|p| p > plan.alpha) => open.push(metric.name),
             _ => {}
         }
     }
@@ -108,6 +111,10 @@ fn of_changes(
     let verdict = match (better.is_empty(), worse.is_empty(), cost) {
         (false, false, _) | (true, false, Some(true)) | (false, true, Some(false)) => {
             Verdict::Mixed
+        }
+        (false, true, _) if !open.is_empty() => {
+            because.push(format!("not shown to be no worse: {}", open.join(", ")));
+            Verdict::Unconfirmed
         }
         (false, true, _) => Verdict::Better,
         (true, false, _) => Verdict::Worse,
@@ -133,6 +140,7 @@ mod tests {
             estimate,
             interval: Some([estimate * 0.5, estimate * 1.5]),
             said: said.to_owned(),
+            no_worse_p: Some(0.01),
             ..Change::default()
         }
     }
@@ -190,6 +198,23 @@ mod tests {
         // Times of a closed loop are those of its window.
         let window = knob(0.01, vec![change("qps", 0.1, ""), change("p99", 0.2, "worse")]);
         assert_eq!(said("qps", true, &window), Verdict::Better);
+    }
+
+    #[test]
+    fn better_needs_that_nothing_felt_is_shown_to_be_worse_by_its_margin() {
+        for (p, expected) in [
+            (Some(0.05), Verdict::Better),
+            (Some(0.06), Verdict::Unconfirmed),
+            (None, Verdict::Unconfirmed),
+        ] {
+            let failures = Change { no_worse_p: p, ..change("failures", 0.01, "unclear") };
+            let all = knob(0.01, vec![change("p99", -0.1, ""), failures]);
+            assert_eq!(said("p99", false, &all), expected, "{p:?}");
+            // What nobody feels decides nothing.
+            let resets = Change { no_worse_p: p, ..change("resets", 0.01, "unclear") };
+            let all = knob(0.01, vec![change("p99", -0.1, ""), resets]);
+            assert_eq!(said("p99", false, &all), Verdict::Better, "{p:?}");
+        }
     }
 
     #[test]
