@@ -25,8 +25,13 @@ pub(super) struct Lock {
 
 #[derive(Debug)]
 enum State {
-    /// It is ours for as long as the file is open, or there is none: some file systems have no locks.
-    Held { _file: Option<File> },
+    /// It is ours for as long as the file is open.
+    Held { _file: File },
+    /// There is none, as some file systems have no locks, or the folder is not there. The folder counts as ours.
+    Without {
+        /// When it was last tried.
+        tried: Instant,
+    },
     /// Another process has it, as far as is known.
     Foreign(Foreign),
 }
@@ -66,14 +71,14 @@ impl Lock {
     /// Tries to get the lock of `folder`.
     pub(super) fn of(folder: &Path, sink: Sink) -> Self {
         let state = match acquire(folder) {
-            Ok(Some(file)) => State::Held { _file: Some(file) },
+            Ok(Some(file)) => State::Held { _file: file },
             Ok(None) => State::Foreign(Foreign::new(Instant::now(), None)),
             // It may be somebody's, which is seen later.
             Err(error) if is_passing(&error) => {
                 State::Foreign(Foreign::new(Instant::now(), Some(&error)))
             }
             // What is wrong with the folder is said of the zones that cannot be written.
-            Err(_) => State::Held { _file: None },
+            Err(_) => State::Without { tried: Instant::now() },
         };
         Self { folder: folder.to_owned(), state: Mutex::new(state), sink }
     }
@@ -81,6 +86,16 @@ impl Lock {
     /// Whether the folder is ours now. Tries again from time to time if it is not.
     pub(super) fn is_held(&self) -> bool {
         let mut state = self.lock();
+        if let State::Without { tried } = &mut *state
+            && tried.elapsed() >= STORE_LOCK_INTERVAL
+        {
+            *tried = Instant::now();
+            match acquire(&self.folder) {
+                Ok(Some(file)) => *state = State::Held { _file: file },
+                Ok(None) => *state = State::Foreign(Foreign::new(Instant::now(), None)),
+                Err(_) => {}
+            }
+        }
         let State::Foreign(foreign) = &mut *state else { return true };
         if foreign.tried.elapsed() < STORE_LOCK_INTERVAL {
             return false;
@@ -88,7 +103,7 @@ impl Lock {
         let error = match acquire(&self.folder) {
             Ok(Some(file)) => {
                 self.say(Level::Info, "the other process has left it, zones are stored");
-                *state = State::Held { _file: Some(file) };
+                *state = State::Held { _file: file };
                 return true;
             }
             Ok(None) => None,
@@ -99,7 +114,7 @@ impl Lock {
                 Level::Warning,
                 "failed to lock it, as the file system has no locks: zones are stored without",
             );
-            *state = State::Held { _file: None };
+            *state = State::Without { tried: Instant::now() };
             return true;
         }
         // The other process may still write to it, whatever keeps this one from asking.

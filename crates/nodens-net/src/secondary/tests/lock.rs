@@ -212,6 +212,29 @@ fn a_folder_that_cannot_be_asked_for_is_still_another_process_s() {
 }
 
 #[test]
+fn a_lock_that_was_not_there_is_another_process_s_once_that_has_it() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("zones");
+    std::fs::write(&path, "no folder").unwrap();
+    let (sender, _log) = sync_channel(9);
+    let lock = crate::secondary::lock::Lock::of(&path, Sink::new(sender));
+    let again = || {
+        std::thread::sleep(STORE_LOCK_INTERVAL);
+        lock.is_held()
+    };
+    assert!(again(), "what is wrong with it is said of its zones");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let other = File::create(path.join("lock")).unwrap();
+    other.try_lock().unwrap();
+    assert!(!again());
+    drop(other);
+    assert!(again());
+    let late = File::open(path.join("lock")).unwrap();
+    assert!(late.try_lock().is_err(), "it is ours");
+}
+
+#[test]
 fn what_came_meanwhile_is_stored_also_if_another_zone_gets_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let other = File::create(folder.path().join("lock")).unwrap();
