@@ -1,6 +1,7 @@
 //! What an experiment consists of, and the order in which it is measured.
 
 use lab_random::Stream;
+use std::ops::Range;
 
 /// Something that has a choice of levels: a setting of the kernel, a version, an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +21,19 @@ pub struct Arm {
     pub levels: Vec<usize>,
     /// How often it is measured in each block.
     pub each: usize,
+    /// Conditions, by their index, under which it is not measured, because they mean nothing to it.
+    pub left_out: Vec<usize>,
 }
 
 impl Arm {
     /// An arm without factors, once in each block.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), levels: Vec::new(), each: 1 }
+        Self { name: name.to_owned(), levels: Vec::new(), each: 1, left_out: Vec::new() }
+    }
+
+    /// Whether it is measured under a condition.
+    pub fn is_measured(&self, condition: usize) -> bool {
+        !self.left_out.contains(&condition)
     }
 }
 
@@ -53,6 +61,8 @@ pub struct Design {
     pub group_blocks: usize,
     /// Conditions, such as loads, under which each block is measured.
     pub conditions: usize,
+    /// Stages: how many conditions in turn an arm is set once for. Empty if it is set for each.
+    pub stages: Vec<usize>,
     /// The order within blocks.
     pub order: Order,
     /// Decides the order, and nothing else does.
@@ -92,6 +102,16 @@ pub enum Wrong {
         level: usize,
         /// How many levels there are.
         levels: usize,
+    },
+    /// The stages are not made of the conditions.
+    #[error(
+        "stages of {stages:?} conditions: expected {conditions} conditions in all, and none of 0"
+    )]
+    Stages {
+        /// Conditions of each stage.
+        stages: Vec<usize>,
+        /// How many conditions there are.
+        conditions: usize,
     },
     /// More factors than a screening design may have, or none.
     #[error("{got} factors: expected 1 to {most}")]
@@ -139,6 +159,7 @@ impl Design {
             blocks,
             group_blocks: 1,
             conditions: 1,
+            stages: Vec::new(),
             order: Order::Balanced,
             seed,
         }
@@ -160,15 +181,34 @@ impl Design {
         Ok(Plan { blocks: orders.into_iter().enumerate().map(block).collect() })
     }
 
+    /// The conditions of each stage, in order.
+    pub fn stages(&self) -> Vec<Range<usize>> {
+        if self.stages.is_empty() {
+            return (0..self.conditions).map(|condition| condition..condition + 1).collect();
+        }
+        let mut from = 0;
+        let stage = |count: &usize| {
+            from += count;
+            from - count..from
+        };
+        self.stages.iter().map(stage).collect()
+    }
+
     fn check(&self) -> Result<(), Wrong> {
         if self.arms.is_empty() || self.blocks == 0 || self.conditions == 0 {
             return Err(Wrong::Empty);
+        }
+        let of_stages: usize = self.stages.iter().sum();
+        if !self.stages.is_empty() && (self.stages.contains(&0) || of_stages != self.conditions) {
+            let (stages, conditions) = (self.stages.clone(), self.conditions);
+            return Err(Wrong::Stages { stages, conditions });
         }
         unique(self.arms.iter().map(|arm| arm.name.as_str()))?;
         unique(self.factors.iter().map(|factor| factor.name.as_str()))?;
         for arm in &self.arms {
             let name = || arm.name.clone();
-            if arm.each == 0 {
+            let is_measured = (0..self.conditions).any(|condition| arm.is_measured(condition));
+            if arm.each == 0 || !is_measured {
                 return Err(Wrong::Never(name()));
             }
             let (got, factors) = (arm.levels.len(), self.factors.len());
@@ -311,7 +351,17 @@ mod tests {
         never.arms[0].each = 0;
         let mut no_condition = Design::of_arms(&["a"], 1, 1);
         no_condition.conditions = 0;
+        let mut nowhere = Design::of_arms(&["a"], 1, 1);
+        nowhere.arms[0].left_out = vec![0];
+        let stages = |stages: &[usize]| Design {
+            conditions: 3,
+            stages: stages.to_vec(),
+            ..Design::of_arms(&["a"], 1, 1)
+        };
         for (design, expected) in [
+            (nowhere, "`a` is measured in no block"),
+            (stages(&[1, 1]), "expected 3 conditions in all"),
+            (stages(&[3, 0]), "none of 0"),
             (Design::of_arms(&[], 1, 1), "at least one arm"),
             (Design::of_arms(&["a"], 0, 1), "one block"),
             (no_condition, "one condition"),

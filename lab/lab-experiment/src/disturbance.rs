@@ -124,6 +124,8 @@ pub enum Together {
     Block,
     /// The disturbed measurement alone, because a block is long.
     Single,
+    /// The disturbed measurement alone and at once, while its arm is still set, because setting takes long.
+    Held,
 }
 
 /// How often something disturbed is measured again, and what with it.

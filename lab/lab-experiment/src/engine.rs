@@ -1,7 +1,11 @@
 //! The loop that leads a subject through a plan.
 
+mod chosen;
+
 use crate::disturbance::{Again, Fault, Together, severity};
 use crate::{Arm, Block, Design, Plan};
+use chosen::choose;
+use std::ops::Range;
 
 /// What is measured. Arms are named by their index in the design, too.
 pub trait Subject {
@@ -29,12 +33,13 @@ pub trait Subject {
         Ok(Some(Ready::default()))
     }
 
-    /// Gives the factors the levels of an arm, right before a measurement.
+    /// Gives the factors the levels of an arm, right before its measurement or, where conditions share a
+    /// stage, before the first of them: that is the condition of `place`.
     ///
     /// # Errors
     ///
     /// What could not be set; [`Subject::restore`] follows nevertheless and undoes the rest.
-    fn set(&mut self, arm: &Arm, index: usize) -> Result<(), Self::Error>;
+    fn set(&mut self, place: &Place<'_>) -> Result<(), Self::Error>;
 
     /// Measures an arm once. `None` stops the experiment; what belongs to this attempt is left out.
     ///
@@ -43,12 +48,23 @@ pub trait Subject {
     /// What prevented the measurement; [`Subject::restore`] follows nevertheless.
     fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Self::Value>>, Self::Error>;
 
-    /// Undoes what [`Subject::set`] did, right after a measurement.
+    /// Undoes what [`Subject::set`] did for the same place, right after the measurements.
     ///
     /// # Errors
     ///
-    /// What could not be restored.
-    fn restore(&mut self, arm: &Arm, index: usize) -> Result<(), Self::Error>;
+    /// What could not be restored; the experiment ends with it.
+    fn restore(&mut self, place: &Place<'_>) -> Result<(), Self::Error>;
+
+    /// Asks what follows from an error of one arm, in its start, its setting or its measurement. `Ok` leaves
+    /// the arm out from then on, with what was measured of it so far.
+    ///
+    /// # Errors
+    ///
+    /// The error that ends the experiment, which is the rule.
+    fn failed(&mut self, arm: &Arm, error: Self::Error) -> Result<(), Self::Error> {
+        _ = arm;
+        Err(error)
+    }
 
     /// Ends what [`Subject::start`] started; called for every group, also after an error.
     ///
@@ -177,7 +193,9 @@ pub fn run<S: Subject>(
     subject: &mut S,
     stop: &dyn Fn() -> bool,
 ) -> Result<Results<S::Value>, S::Error> {
-    let mut engine = Engine { design, again, subject, stop, results: Results::default() };
+    let left_out = vec![false; design.arms.len()];
+    let results = Results::default();
+    let mut engine = Engine { design, again, subject, stop, left_out, results };
     for blocks in plan.blocks.chunks(design.group_blocks.max(1)) {
         let measured = if stop() { Ok(false) } else { engine.group(blocks) };
         let ended = engine.subject.end();
@@ -199,7 +217,17 @@ struct Engine<'a, S: Subject> {
     again: Again,
     subject: &'a mut S,
     stop: &'a dyn Fn() -> bool,
+    /// Arms that failed, by their index.
+    left_out: Vec<bool>,
     results: Results<S::Value>,
+}
+
+/// What is measured again together: turns of a block under the conditions of a stage.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    block: &'a Block,
+    /// Places in the order of the block, with the arms.
+    turns: &'a [(usize, usize)],
 }
 
 impl<S: Subject> Engine<'_, S> {
@@ -207,7 +235,8 @@ impl<S: Subject> Engine<'_, S> {
     fn group(&mut self, blocks: &[Block]) -> Result<bool, S::Error> {
         let Some(first) = blocks.first() else { return Ok(true) };
         for (index, arm) in self.design.arms.iter().enumerate() {
-            self.subject.start(arm, index)?;
+            let started = self.subject.start(arm, index);
+            started.or_else(|error| self.fail(arm, index, error))?;
         }
         let Some(ready) = self.subject.ready(first)? else { return Ok(false) };
         for (arm, value) in self.design.arms.iter().zip(ready.values) {
@@ -223,26 +252,40 @@ impl<S: Subject> Engine<'_, S> {
             });
         }
         for block in blocks {
-            for condition in 0..self.design.conditions {
-                let unit = Unit { block, condition };
-                if (self.stop)() || !self.unit(unit, &ready.faults)? {
+            for stage in self.design.stages() {
+                if (self.stop)() || !self.stage(block, stage.clone(), &ready.faults)? {
                     return Ok(false);
                 }
-                self.subject.passed(&unit);
+                for condition in stage {
+                    self.subject.passed(&Unit { block, condition });
+                }
             }
         }
         Ok(true)
     }
 
-    /// All arms of a block under one condition; false if it was stopped.
-    fn unit(&mut self, unit: Unit<'_>, of_group: &[Fault]) -> Result<bool, S::Error> {
-        let turns: Vec<(usize, usize)> = unit.block.order.iter().copied().enumerate().collect();
+    fn fail(&mut self, arm: &Arm, index: usize, error: S::Error) -> Result<(), S::Error> {
+        self.subject.failed(arm, error)?;
+        if let Some(left_out) = self.left_out.get_mut(index) {
+            *left_out = true;
+        }
+        Ok(())
+    }
+
+    /// All arms of a block under the conditions of a stage; false if it was stopped.
+    fn stage(
+        &mut self,
+        block: &Block,
+        stage: Range<usize>,
+        of_group: &[Fault],
+    ) -> Result<bool, S::Error> {
+        let turns: Vec<(usize, usize)> = block.order.iter().copied().enumerate().collect();
         let parts: Vec<&[(usize, usize)]> = match self.again.together {
             Together::Block => vec![&turns],
-            Together::Single => turns.chunks(1).collect(),
+            Together::Single | Together::Held => turns.chunks(1).collect(),
         };
-        for part in parts {
-            if !self.part(unit, part, of_group)? {
+        for turns in parts {
+            if !self.part(Part { block, turns }, stage.clone(), of_group)? {
                 return Ok(false);
             }
         }
@@ -252,64 +295,101 @@ impl<S: Subject> Engine<'_, S> {
     /// What is measured again together, until it is not disturbed; false if it was stopped.
     fn part(
         &mut self,
-        unit: Unit<'_>,
-        turns: &[(usize, usize)],
+        part: Part<'_>,
+        stage: Range<usize>,
         of_group: &[Fault],
     ) -> Result<bool, S::Error> {
         let begin = self.results.records.len();
-        let mut best: Option<(usize, (usize, f64))> = None;
+        let mut left: Vec<usize> = stage.collect();
         for attempt in 0..=self.again.retries {
-            let Some(mut records) = self.attempt(unit, turns, attempt)? else { return Ok(false) };
-            let severity = severity(records.iter().flat_map(|record| &record.faults));
+            let Some(mut records) = self.attempt(part, &left, attempt)? else { return Ok(false) };
+            let disturbed = |of: Option<usize>| {
+                let mine = records.iter().filter(|record| of.is_none() || record.condition == of);
+                severity(mine.flat_map(|record| &record.faults)).0 > 0
+            };
+            match self.again.together {
+                Together::Block if disturbed(None) => {}
+                Together::Single => left.retain(|condition| disturbed(Some(*condition))),
+                // Where arms stay set, the measurements were repeated at once.
+                Together::Block | Together::Held => left.clear(),
+            }
             for record in &mut records {
                 record.faults.extend_from_slice(of_group);
             }
             self.results.records.append(&mut records);
-            // Of attempts that are equally disturbed the last one counts.
-            if best.is_none_or(|(_, least)| severity <= least) {
-                best = Some((attempt, severity));
-            }
-            if severity.0 == 0 {
+            if left.is_empty() {
                 break;
             }
         }
-        for record in self.results.records.iter_mut().skip(begin) {
-            record.used = best.is_some_and(|(attempt, _)| record.attempt == attempt);
-        }
+        let records = self.results.records.get_mut(begin..).unwrap_or_default();
+        choose(records, self.again.together);
         Ok(true)
     }
 
     fn attempt(
         &mut self,
-        unit: Unit<'_>,
-        turns: &[(usize, usize)],
+        part: Part<'_>,
+        conditions: &[usize],
         attempt: usize,
     ) -> Result<Attempt<S>, S::Error> {
-        let mut records = Vec::with_capacity(turns.len());
-        for (turn, index) in turns.iter().copied() {
+        let mut all = Vec::with_capacity(part.turns.len() * conditions.len());
+        for (turn, index) in part.turns.iter().copied() {
             let Some(arm) = self.design.arms.get(index) else { continue };
+            if self.left_out.get(index).is_none_or(|left_out| *left_out) {
+                continue;
+            }
+            let conditions = conditions.iter().copied().filter(|at| arm.is_measured(*at));
+            let conditions: Vec<usize> = conditions.collect();
+            let Some(condition) = conditions.first().copied() else { continue };
             if (self.stop)() {
                 return Ok(None);
             }
+            let unit = Unit { block: part.block, condition };
             let place = Place { arm, index, unit, turn, attempt };
-            let measured = match self.subject.set(arm, index) {
-                Ok(()) => self.subject.measure(&place),
+            let measured = match self.subject.set(&place) {
+                Ok(()) => self.measured(&place, &conditions),
                 Err(error) => Err(error),
             };
-            let restored = self.subject.restore(arm, index);
-            let measured = measured?;
-            restored?;
-            let Some(Measured { value, faults }) = measured else { return Ok(None) };
-            records.push(Record {
-                arm: arm.name.clone(),
-                block: unit.block.index,
-                condition: Some(unit.condition),
-                turn,
-                attempt,
-                used: false,
-                faults,
-                value,
-            });
+            let restored = self.subject.restore(&place);
+            let measured = measured.map_err(|error| self.fail(arm, index, error));
+            match measured {
+                Ok(records) => {
+                    restored?;
+                    let Some(mut records) = records else { return Ok(None) };
+                    all.append(&mut records);
+                }
+                Err(tolerated) => tolerated.and(restored)?,
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// The conditions of an arm that is set, those that are disturbed at once again where arms stay set.
+    fn measured(
+        &mut self,
+        place: &Place<'_>,
+        conditions: &[usize],
+    ) -> Result<Attempt<S>, S::Error> {
+        let last = match self.again.together {
+            Together::Held => self.again.retries,
+            Together::Block | Together::Single => place.attempt,
+        };
+        let mut records = Vec::with_capacity(conditions.len());
+        for condition in conditions.iter().copied() {
+            for attempt in place.attempt..=last {
+                // Before the first one this was asked when the arm was not set yet.
+                if !records.is_empty() && (self.stop)() {
+                    return Ok(None);
+                }
+                let unit = Unit { condition, ..place.unit };
+                let place = Place { unit, attempt, ..*place };
+                let Some(measured) = self.subject.measure(&place)? else { return Ok(None) };
+                let is_disturbed = severity(measured.faults.iter()).0 > 0;
+                records.push(Record::of(&place, measured));
+                if !is_disturbed {
+                    break;
+                }
+            }
         }
         Ok(Some(records))
     }

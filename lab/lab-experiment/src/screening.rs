@@ -85,11 +85,10 @@ impl Screening {
             return Err(Wrong::NotTwo { factor: name, levels });
         }
         let run = |(index, row): (usize, &Vec<bool>)| Arm {
-            name: format!("run {}", index + 1),
             levels: row.iter().map(|high| usize::from(*high)).collect(),
-            each: 1,
+            ..Arm::new(&format!("run {}", index + 1))
         };
-        let baseline = Arm { name: BASELINE.to_owned(), levels: vec![0; columns], each: baselines };
+        let baseline = Arm { levels: vec![0; columns], each: baselines, ..Arm::new(BASELINE) };
         let baseline = (baselines > 0).then_some(baseline);
         let arms = baseline.into_iter().chain(self.rows.iter().enumerate().map(run));
         Ok(Design {
@@ -98,6 +97,7 @@ impl Screening {
             blocks,
             group_blocks: 1,
             conditions: 1,
+            stages: Vec::new(),
             order: Order::Random,
             seed,
         })

@@ -60,8 +60,8 @@ impl Subject for Server {
         Ok(())
     }
 
-    fn set(&mut self, arm: &Arm, _: usize) -> Result<(), Infallible> {
-        self.knobs.copy_from_slice(&arm.levels);
+    fn set(&mut self, place: &Place<'_>) -> Result<(), Infallible> {
+        self.knobs.copy_from_slice(&place.arm.levels);
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl Subject for Server {
         Ok(Some(Measured { value: self.latency(), faults }))
     }
 
-    fn restore(&mut self, _: &Arm, _: usize) -> Result<(), Infallible> {
+    fn restore(&mut self, _: &Place<'_>) -> Result<(), Infallible> {
         self.knobs.fill(0);
         Ok(())
     }

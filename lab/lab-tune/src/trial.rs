@@ -123,9 +123,9 @@ fn confirming(plan: &TuningPlan, named: &[usize], pairs: usize) -> Design {
     let alone = |knob: &usize| {
         let levels = (0..factors.len()).map(|at| usize::from(at == *knob)).collect();
         let name = plan.knobs.get(*knob).map(|knob| knob.name.clone()).unwrap_or_default();
-        Arm { name, levels, each: 1 }
+        Arm { levels, ..Arm::new(&name) }
     };
-    let baseline = Arm { name: BASELINE.to_owned(), levels: vec![0; factors.len()], each: 1 };
+    let baseline = Arm { levels: vec![0; factors.len()], ..Arm::new(BASELINE) };
     let arms: Vec<Arm> = std::iter::once(baseline).chain(named.iter().map(alone)).collect();
     Design {
         // Of two arms each begins equally often; of more a fixed circle would have fixed neighbours.
@@ -135,6 +135,7 @@ fn confirming(plan: &TuningPlan, named: &[usize], pairs: usize) -> Design {
         blocks: pairs,
         group_blocks: 1,
         conditions: 1,
+        stages: Vec::new(),
         seed: lab_random::at(plan.seed, CONFIRMATION_SEED),
     }
 }
@@ -242,8 +243,8 @@ impl<T: Tuned> Subject for Staged<'_, T> {
         Ok(())
     }
 
-    fn set(&mut self, arm: &Arm, _: usize) -> Result<(), T::Error> {
-        self.tuned.set(&highs(&arm.levels))
+    fn set(&mut self, place: &Place<'_>) -> Result<(), T::Error> {
+        self.tuned.set(&highs(&place.arm.levels))
     }
 
     fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Values>>, T::Error> {
@@ -260,7 +261,7 @@ impl<T: Tuned> Subject for Staged<'_, T> {
         Ok(measured)
     }
 
-    fn restore(&mut self, _: &Arm, _: usize) -> Result<(), T::Error> {
+    fn restore(&mut self, _: &Place<'_>) -> Result<(), T::Error> {
         self.tuned.restore()
     }
 

@@ -12,6 +12,8 @@ struct Simulated {
     stolen: Vec<(usize, f64)>,
     /// The number of the measurement, or the call, that fails.
     fails: Option<&'static str>,
+    /// Whether an arm that fails is left out.
+    tolerant: bool,
     of_group: Vec<Fault>,
     passed: usize,
 }
@@ -39,8 +41,8 @@ impl Subject for Simulated {
         Ok(Some(Ready { faults: self.of_group.clone(), values: vec![100, 200] }))
     }
 
-    fn set(&mut self, arm: &Arm, _: usize) -> Result<(), String> {
-        self.call(&format!("set {}", arm.name))
+    fn set(&mut self, place: &Place<'_>) -> Result<(), String> {
+        self.call(&format!("set {}", place.arm.name))
     }
 
     fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<usize>>, String> {
@@ -53,8 +55,16 @@ impl Subject for Simulated {
         Ok(Some(Measured { value: number, faults }))
     }
 
-    fn restore(&mut self, arm: &Arm, _: usize) -> Result<(), String> {
-        self.call(&format!("restore {}", arm.name))
+    fn restore(&mut self, place: &Place<'_>) -> Result<(), String> {
+        self.call(&format!("restore {}", place.arm.name))
+    }
+
+    fn failed(&mut self, arm: &Arm, error: String) -> Result<(), String> {
+        if !self.tolerant {
+            return Err(error);
+        }
+        self.diary.push(format!("{} is left out", arm.name));
+        Ok(())
     }
 
     fn end(&mut self) -> Result<(), String> {
@@ -190,4 +200,101 @@ fn a_stop_leaves_whole_pairs_only() {
         assert_eq!(count("set"), count("restore"));
         assert!(subject.diary.is_empty() || subject.diary.ends_with(&["end".to_owned()]));
     }
+}
+
+/// Two arms under three conditions, the first two of which are one stage.
+fn staged() -> Design {
+    let stages = vec![2, 1];
+    Design { conditions: 3, stages, ..Design::of_arms(&["a", "b"], 1, 1) }
+}
+
+/// Arm, condition and attempt of what counts.
+fn counted(results: &Results<usize>) -> Vec<(&str, usize, usize)> {
+    let counts = results.records.iter().filter(|r| r.used && r.condition.is_some());
+    counts.map(|r| (&*r.arm, r.condition.unwrap(), r.attempt)).collect()
+}
+
+#[test]
+fn an_arm_stays_set_for_a_stage_and_each_stage_has_the_order_of_the_block() {
+    let design = staged();
+    let plan = design.plan().unwrap();
+    let names = plan.blocks[0].order.iter().map(|arm| ["a", "b"][*arm]);
+    let names: Vec<&str> = names.collect();
+    for together in [Together::Block, Together::Single, Together::Held] {
+        let mut subject = Simulated::default();
+        let again = Again { retries: 1, together };
+        let results = measure(&design, again, &mut subject).unwrap();
+        let mut expected = vec!["start a".to_owned(), "start b".to_owned(), "ready".to_owned()];
+        for conditions in [0..2, 2..3] {
+            for arm in &names {
+                expected.push(format!("set {arm}"));
+                expected.extend(conditions.clone().map(|at| format!("measure {arm} {at}")));
+                expected.push(format!("restore {arm}"));
+            }
+        }
+        expected.push("end".to_owned());
+        assert_eq!(subject.diary, expected, "{together:?}");
+        assert_eq!((used(&results).len(), subject.passed), (6, 3));
+    }
+}
+
+#[test]
+fn what_is_disturbed_in_a_stage_is_measured_again_as_the_rule_says() {
+    let design = staged();
+    let first = design.plan().unwrap().blocks[0].order[0];
+    let (one, other) = (["a", "b"][first], ["a", "b"][1 - first]);
+    // The second measurement is the second condition of the arm that comes first.
+    for (together, sets, counts) in [
+        (Together::Block, 6, [(one, 0, 1), (one, 1, 1), (other, 0, 1), (other, 1, 1)]),
+        (Together::Single, 5, [(one, 0, 0), (one, 1, 1), (other, 0, 0), (other, 1, 0)]),
+        (Together::Held, 4, [(one, 0, 0), (one, 1, 1), (other, 0, 0), (other, 1, 0)]),
+    ] {
+        let mut subject = Simulated { stolen: vec![(1, 0.5)], ..Simulated::default() };
+        let results = measure(&design, Again { retries: 2, together }, &mut subject).unwrap();
+        assert_eq!(counted(&results)[..4], counts, "{together:?}");
+        assert_eq!(subject.diary.iter().filter(|it| it.starts_with("set")).count(), sets);
+        assert_eq!(results.disturbed().count(), 0);
+    }
+}
+
+#[test]
+fn of_disturbed_attempts_of_an_arm_that_stays_set_the_least_disturbed_counts() {
+    let stolen = vec![(0, 0.5), (1, 0.02), (2, 0.03)];
+    let mut subject = Simulated { stolen, ..Simulated::default() };
+    let again = Again { retries: 2, together: Together::Held };
+    let results = measure(&staged(), again, &mut subject).unwrap();
+    assert_eq!(used(&results)[..2], [1, 3]);
+    assert_eq!(results.disturbed().count(), 1);
+    assert_eq!(results.records.len(), 2 + 6 + 2);
+}
+
+#[test]
+fn an_arm_is_not_set_where_nothing_of_it_is_measured() {
+    let mut design = staged();
+    design.arms[0].left_out = vec![0, 2];
+    let again = Again { retries: 0, together: Together::Held };
+    let mut subject = Simulated::default();
+    let results = measure(&design, again, &mut subject).unwrap();
+    let of_a: Vec<_> = results.of("a").map(|record| record.condition).collect();
+    assert_eq!((of_a, results.of("b").count()), (vec![Some(1)], 3));
+    let sets = subject.diary.iter().filter(|entry| *entry == "set a").count();
+    assert_eq!(sets, 1, "{:?}", subject.diary);
+}
+
+#[test]
+fn an_arm_that_fails_may_be_left_out_and_the_others_go_on() {
+    let design = Design { blocks: 2, group_blocks: 2, ..staged() };
+    let again = Again { retries: 0, together: Together::Held };
+    for (fails, of_b) in [("start b", 0), ("set b", 0), ("measure b 2", 2)] {
+        let fails = Some(fails);
+        let mut subject = Simulated { fails, tolerant: true, ..Simulated::default() };
+        let results = measure(&design, again, &mut subject).unwrap();
+        assert_eq!((results.of("a").count(), results.of("b").count()), (6, of_b), "{fails:?}");
+        let said = subject.diary.iter().filter(|entry| *entry == "b is left out").count();
+        assert_eq!(said, 1, "{:?}", subject.diary);
+        assert!(!results.interrupted);
+    }
+    let fails = Some("restore b");
+    let mut subject = Simulated { fails, tolerant: true, ..Simulated::default() };
+    assert!(measure(&design, again, &mut subject).is_err(), "what is not restored is in the way");
 }

@@ -103,7 +103,7 @@ impl Subject for Pairs<'_, '_> {
     }
 
     /// The servers differ as they are: there is nothing to set.
-    fn set(&mut self, _: &Arm, _: usize) -> Result<()> {
+    fn set(&mut self, _: &Place<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl Subject for Pairs<'_, '_> {
         self.bench.block(self.plan, self.phase, place, server)
     }
 
-    fn restore(&mut self, _: &Arm, _: usize) -> Result<()> {
+    fn restore(&mut self, _: &Place<'_>) -> Result<()> {
         Ok(())
     }
 

@@ -106,8 +106,8 @@ impl Subject for Rounds<'_, '_> {
         Ok(())
     }
 
-    fn set(&mut self, _: &Arm, index: usize) -> Result<()> {
-        let image = *self.phase.images.get(index).context("there is no such arm")?;
+    fn set(&mut self, place: &Place<'_>) -> Result<()> {
+        let image = *self.phase.images.get(place.index).context("there is no such arm")?;
         let name = self.images.get(image).context("there is no such image")?;
         let begun = Instant::now();
         self.turn += 1;
@@ -161,7 +161,7 @@ impl Subject for Rounds<'_, '_> {
     }
 
     /// The next arm takes the place of this one; [`super::run`] puts the workload back after the last.
-    fn restore(&mut self, _: &Arm, _: usize) -> Result<()> {
+    fn restore(&mut self, _: &Place<'_>) -> Result<()> {
         Ok(())
     }
 
