@@ -1,16 +1,17 @@
 //! `nodens-lab bench`: Nodens and its peers side by side, in one run, on one machine.
 //!
 //! Each server gets CPUs of its own, the load generator and the upstream get the others. The
-//! repeats are interleaved (first repeat of all, second of all, …) and each starts with another
-//! server, so that what drifts on the machine hits all of them. CPU cost comes from the scheduler's
-//! account of the server's threads and not from sampling.
+//! order, what counts as disturbed and what happens then are those of `lab_experiment`: in each repeat
+//! all servers are measured in one arrangement after the other, so that what drifts on the machine
+//! hits all of them. CPU cost comes from the scheduler's account of the server's threads and not from
+//! sampling.
 
 mod apiserver;
 mod cells;
 mod configs;
-mod cpus;
 mod disturb;
 mod encrypted;
+mod experiment;
 mod loads;
 mod peers;
 mod questions;
@@ -23,11 +24,12 @@ mod zones;
 
 use crate::authority::{Authority, Data};
 use crate::child::{Scratch, Server, free_address};
-use crate::term::{self, Live, Style};
-use anyhow::{Context, Result, bail};
+use crate::term::{self, Style};
+use anyhow::{Result, bail};
 use cells::{Arrangement, Cell};
 use configs::Setup;
-use cpus::Cpus;
+use experiment::{Running, Turn};
+use lab_experiment::placement::{Placement, Sharing, Wish};
 use nodens_wire::Name;
 use peers::{Peer, Programs};
 use questions::Questions;
@@ -35,7 +37,7 @@ use sample::Sample;
 use services::Services;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use veth::Pod;
 use zones::Zones;
@@ -94,7 +96,7 @@ pub(crate) struct Args {
     /// QPS of the latency measurements, the same for all.
     #[arg(short = 'Q', long, value_name = "RATE", default_value = "20k", value_parser = lab_units::rate)]
     rate: f64,
-    /// How often a measurement is repeated because other processes used the server's CPU.
+    /// How often a disturbed measurement is repeated.
     #[arg(long, default_value_t = 1)]
     retries: usize,
     /// Seed of everything random.
@@ -108,7 +110,8 @@ pub(crate) struct Args {
 struct Bench<'a> {
     args: &'a Args,
     stop: &'a AtomicBool,
-    cpus: Cpus,
+    /// The server's, the upstream's, and the load's.
+    cpus: Placement,
     scratch: Scratch,
     upstream: Authority,
     services: Services,
@@ -128,9 +131,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if found.is_empty() {
         bail!("none of the servers is installed");
     }
-    let cpus = Cpus::choose()?;
+    let cpus = crate::placed::choose(&Wish { subject: 1..=1, helper: 1..=1, load: 1..=2 })?;
     let none = Duration::ZERO..Duration::ZERO;
-    let upstream = Authority::start(Data::Everything, none, &cpus.upstream)?;
+    let upstream = Authority::start(Data::Everything, none, &cpus.helper)?;
     let (questions, scratch) = (Questions::new(args.seed)?, Scratch::new()?);
     let pod = Pod::new().map_err(|error| format!("{error:#}"));
     if let Err(why) = &pod {
@@ -148,7 +151,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let services = Services::start(args.seed)?;
     let bench = Bench { args, stop, cpus, scratch, upstream, services, pod, questions, zones };
-    let samples = bench.measure(&found)?;
+    let samples = experiment::measure(&bench, &found)?;
     report::write(&bench, &found, &missing, &samples)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -164,39 +167,16 @@ fn ready_name() -> Result<Name> {
 }
 
 impl Bench<'_> {
-    fn measure(&self, peers: &[Peer]) -> Result<Vec<Sample>> {
-        let live = Live::new();
-        let mut samples = Vec::new();
-        let all = self.args.repeats * peers.len();
-        for repeat in 0..self.args.repeats {
-            for at in 0..peers.len() {
-                let Some(peer) = peers.get((at + repeat) % peers.len()) else { continue };
-                let done = (repeat * peers.len() + at) as f64;
-                let place = format!("repeat {} of {}", repeat + 1, self.args.repeats);
-                let show = |arrangement: Arrangement| {
-                    let part = Arrangement::ALL.iter().position(|it| *it == arrangement);
-                    let part = part.unwrap_or(0) as f64 / Arrangement::ALL.len() as f64;
-                    let text = format!("{place}: {}, {arrangement:?}", peer.name);
-                    live.show(done + part, all as f64, &text);
-                };
-                for arrangement in Arrangement::ALL {
-                    if self.cells(peer, arrangement).is_empty() {
-                        continue;
-                    }
-                    show(arrangement);
-                    self.arrangement(peer, repeat, arrangement, &mut samples)
-                        .with_context(|| format!("{place}: {}, {arrangement:?}", peer.name))?;
-                }
-            }
-        }
-        Ok(samples)
+    /// Whether the load and the upstream, or all, have to share CPUs.
+    fn shares(&self) -> bool {
+        self.cpus.sharing != Sharing::None
     }
 
     /// The wanted cells of an arrangement that make sense for a server.
     fn cells(&self, peer: &Peer, arrangement: Arrangement) -> Vec<Cell> {
         let possible = peer.fits(arrangement)
             && (arrangement != Arrangement::SameCpu || self.pod.is_ok())
-            && (arrangement != Arrangement::TwoCpus || !self.cpus.shared)
+            && (arrangement != Arrangement::TwoCpus || !self.shares())
             && (!arrangement.has_zone() || self.zones.of(arrangement).is_some());
         Cell::ALL
             .into_iter()
@@ -220,7 +200,7 @@ impl Bench<'_> {
             extra: [free_address()?, free_address()?, free_address()?],
             upstream: self.upstream.address,
             upstream_tls: None,
-            threads: self.cpus.of(arrangement).len(),
+            threads: arrangement.cpus(&self.cpus).len(),
             connections: if arrangement == Arrangement::Held { HELD + 2_000 } else { 2_000 },
             cached: !matches!(arrangement, Arrangement::Uncached | Arrangement::UncachedKubernetes),
             hosts: arrangement.knows_internal().then_some(hosts),
@@ -236,11 +216,7 @@ impl Bench<'_> {
     }
 
     /// Starts one server in one arrangement, with ports of its own, and waits until it answers.
-    fn started(
-        &self,
-        peer: &Peer,
-        arrangement: Arrangement,
-    ) -> Result<(Setup, Option<Server>, Server)> {
+    fn started(&self, peer: &Peer, arrangement: Arrangement) -> Result<Running> {
         let mut setup = self.setup(peer, arrangement)?;
         let upstream = arrangement
             .forwards()
@@ -248,115 +224,55 @@ impl Bench<'_> {
             .transpose()?;
         let mut command = peer.command(&setup)?;
         let log = setup.folder.join("log");
-        let mut server = Server::start(peer.name, &mut command, &self.cpus.of(arrangement), &log)?;
+        let cpus = arrangement.cpus(&self.cpus);
+        let mut server = Server::start(peer.name, &mut command, &cpus, &log)?;
         server.await_answer(setup.address, &ready_name()?, self.stop)?;
-        Ok((setup, upstream, server))
+        Ok(Running { name: peer.name, server, upstream, setup })
     }
 
-    /// Starts one server in one arrangement, measures its cells, and ends it.
-    fn arrangement(
-        &self,
-        peer: &Peer,
-        repeat: usize,
-        arrangement: Arrangement,
-        samples: &mut Vec<Sample>,
-    ) -> Result<()> {
-        let mut started = self.started(peer, arrangement);
-        // Another program may have taken a port in the meantime: a run of an hour shall not end for it.
-        for _ in 1..STARTS {
-            if started.is_ok() || self.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            started = self.started(peer, arrangement);
-        }
-        let (setup, upstream, mut server) = started?;
+    /// Asks for what will be asked for, where that is to come from the server's memory.
+    fn warm(&self, arrangement: Arrangement, running: &mut Running) -> Result<()> {
+        let Running { server, setup, .. } = running;
         if arrangement.watches_services() {
             server.await_answer(setup.address, &self.services.last, self.stop)?;
-            self.warm_services(setup.address)?;
-        } else if arrangement.has_zone() {
-            self.warm_zone(arrangement, setup.address)?;
-        } else if !matches!(
-            arrangement,
-            Arrangement::Memory
-                | Arrangement::Uncached
-                | Arrangement::Held
-                | Arrangement::ForwardDot
-                | Arrangement::ForwardDoh
-                | Arrangement::ForwardDoq
-        ) {
+            return self.warm_services(setup.address);
+        }
+        if arrangement.has_zone() {
+            return self.warm_zone(arrangement, setup.address);
+        }
+        if arrangement.wants_warmth() {
             self.closed(setup.address, &self.questions.warm, Some(2 * NAMES as u64))?;
-            self.warm_encrypted(&setup)?;
+            self.warm_encrypted(setup)?;
         }
-        let upstream = upstream.as_ref();
-        let (name, own) = (peer.name, &setup);
-        let under_test = UnderTest { name, repeat, server: &server, upstream, setup: own };
-        for cell in self.cells(peer, arrangement) {
-            let half = self.half(&under_test, samples);
-            let sample = self.sample(&under_test, cell, half);
-            samples.push(sample.with_context(|| cell.name())?);
-        }
-        drop(server);
-        // Some caches are files as large as they may ever get.
-        _ = std::fs::remove_dir_all(&setup.folder);
         Ok(())
     }
 
-    /// Half of the highest QPS that this server answered, as far as is known by now.
-    fn half(&self, under_test: &UnderTest<'_>, samples: &[Sample]) -> f64 {
-        let mine = samples.iter().filter(|sample| sample.server == under_test.name);
-        let mut rates = mine.filter(|sample| sample.cell == Cell::ManyNames).map(Sample::rate);
-        rates.next_back().map_or(self.args.rate, |rate| rate / 2.0)
-    }
-
-    /// Measures one cell, again if others used the server's CPU, and keeps the least disturbed.
-    fn sample(&self, under_test: &UnderTest<'_>, cell: Cell, half: f64) -> Result<Sample> {
-        let mut best: Option<Sample> = None;
-        // A cache that is full cannot be filled again, and the memory for connections stays.
-        let again = !matches!(cell, Cell::Memory | Cell::TcpIdle);
-        let retries = if again { self.args.retries } else { 0 };
-        for tries in 1..=retries + 1 {
-            let sample = self.try_once(under_test, cell, half, tries)?;
-            let done = !sample.is_spoilt();
-            best = match best {
-                Some(best) if best.robbed() <= sample.robbed() => Some(Sample { tries, ..best }),
-                _ => Some(sample),
-            };
-            if done {
-                break;
-            }
-        }
-        best.context("nothing was measured")
-    }
-
-    fn try_once(
-        &self,
-        under_test: &UnderTest<'_>,
-        cell: Cell,
-        half: f64,
-        tries: usize,
-    ) -> Result<Sample> {
-        let UnderTest { name, repeat, server, upstream, setup } = *under_test;
+    /// Measures one cell once.
+    fn sample(&self, running: &Running, cell: Cell, turn: Turn) -> Result<Sample> {
+        let Running { name, server, upstream, setup } = running;
         let resident = server.resident();
-        let busy = || upstream.map_or_else(|| Ok(self.upstream.account()), Server::account);
+        let busy =
+            || upstream.as_ref().map_or_else(|| Ok(self.upstream.account()), Server::account);
         let (before, upstream_before) = (server.account()?, busy()?);
         let asked = self.upstream.questions();
         let load = match cell {
             Cell::TcpPair => self.pairs(setup.address)?,
             Cell::TcpIdle => self.held(setup.address, server)?,
             Cell::SameCpu => self.through_pod(setup.address)?,
-            Cell::Disturbed => self.disturbed(setup, half)?,
+            Cell::Disturbed => self.disturbed(setup, turn)?,
             Cell::Storm => self.under_handshakes(setup)?,
             _ => {
                 let own = setup.encrypted.as_ref().filter(|_| cell != Cell::BesideTls);
                 let own = own.map_or(setup.address, |own| own.address);
-                self.load(cell, own, half, (repeat, tries))?.into()
+                self.load(cell, own, turn)?.into()
             }
         };
         Ok(Sample {
             server: name,
-            repeat,
+            repeat: turn.repeat,
             cell,
-            tries,
+            tries: turn.attempt + 1,
+            faults: Vec::new(),
             load,
             cpus: setup.threads,
             account: server.account()?.since(before),
@@ -365,15 +281,4 @@ impl Bench<'_> {
             resident: (resident, server.resident()),
         })
     }
-}
-
-/// A server that runs.
-#[derive(Clone, Copy)]
-struct UnderTest<'a> {
-    name: &'static str,
-    repeat: usize,
-    server: &'a Server,
-    /// The upstream, if it is a process.
-    upstream: Option<&'a Server>,
-    setup: &'a Setup,
 }

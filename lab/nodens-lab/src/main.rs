@@ -23,6 +23,7 @@ mod hold;
 mod http;
 mod load;
 mod merge;
+mod placed;
 mod replay;
 mod report;
 mod scenarios;

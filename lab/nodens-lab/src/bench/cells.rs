@@ -1,5 +1,6 @@
 //! What is measured, and under which arrangement of server, load and CPUs.
 
+use lab_experiment::placement::Placement;
 use lab_load::Transport;
 
 /// Queries in flight on each connection of [`Cell::TcpDeep`].
@@ -104,6 +105,20 @@ impl Arrangement {
     /// Whether the server reads the names of Services from an API server.
     pub(super) fn watches_services(self) -> bool {
         matches!(self, Self::Kubernetes | Self::UncachedKubernetes)
+    }
+
+    /// Whether what will be asked for is asked for once before it is measured.
+    pub(super) fn wants_warmth(self) -> bool {
+        !matches!(self, Self::Memory | Self::Uncached | Self::Held) && self.forwards().is_none()
+    }
+
+    /// The CPUs of the server. With two of them the upstream, which hits do not need, gives its own.
+    pub(super) fn cpus(self, placed: &Placement) -> Vec<usize> {
+        match self {
+            Self::TwoCpus => placed.subject.iter().chain(&placed.helper).copied().collect(),
+            Self::SameCpu => placed.load.iter().take(1).copied().collect(),
+            _ => placed.subject.clone(),
+        }
     }
 
     /// Whether the server knows [`super::INTERNAL`] by itself.
@@ -311,6 +326,12 @@ impl Cell {
         let of_others =
             matches!(self, Self::Misses | Self::MissesDot | Self::MissesDoh | Self::MissesDoq);
         !of_others && !matches!(self, Self::UncachedExternal | Self::Memory)
+    }
+
+    /// Whether it needs a server that was just started: a cache that is full cannot be filled again, and
+    /// the memory for connections stays.
+    pub(super) fn fills(self) -> bool {
+        matches!(self, Self::Memory | Self::TcpIdle)
     }
 
     /// Whether its latency counts from sending: the client's own wake-ups are another matter.

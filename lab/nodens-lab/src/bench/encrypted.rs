@@ -38,7 +38,7 @@ impl Bench<'_> {
         command.arg("--tls-cert").arg(self.scratch.write("upstream.pem", &made.chain)?);
         command.arg("--tls-key").arg(self.scratch.write("upstream.key", &made.key)?);
         let log = setup.folder.join("upstream.log");
-        let mut upstream = Server::start("echo", &mut command, &self.cpus.upstream, &log)?;
+        let mut upstream = Server::start("echo", &mut command, &self.cpus.helper, &log)?;
         upstream.await_answer(plain, &ready_name()?, self.stop)?;
         setup.upstream_tls = Some(UpstreamTls { scheme, address, authority });
         Ok(upstream)

@@ -3,6 +3,7 @@
 use super::cells::{Arrangement, Cell};
 use super::configs::Setup;
 use super::disturb::Disturbance;
+use super::experiment::Turn;
 use super::sample::Load;
 use super::services::{Services, expect_rcodes};
 use super::{
@@ -26,15 +27,10 @@ use std::time::{Duration, Instant};
 const UNTIL_BUSY: Duration = Duration::from_millis(300);
 
 impl Bench<'_> {
-    pub(super) fn load(
-        &self,
-        cell: Cell,
-        server: SocketAddr,
-        half: f64,
-        (repeat, tries): (usize, usize),
-    ) -> Result<Outcome> {
-        // Other names each time: those of an earlier try are in the cache now.
-        let seed = self.args.seed + 1_000 * repeat as u64 + tries as u64;
+    pub(super) fn load(&self, cell: Cell, server: SocketAddr, turn: Turn) -> Result<Outcome> {
+        let Turn { repeat, attempt, half } = turn;
+        // Other names each time: those of an earlier attempt are in the cache now.
+        let seed = self.args.seed + 1_000 * repeat as u64 + attempt as u64 + 1;
         let questions = &self.questions;
         match cell {
             Cell::OneName | Cell::UncachedExternal => self.closed(server, &questions.one, None),
@@ -192,7 +188,7 @@ impl Bench<'_> {
     fn open(&self, server: SocketAddr, rate: f64, spin: Spin) -> Result<Outcome> {
         let arrivals = if spin == Spin::Never { Arrivals::Uniform } else { Arrivals::Poisson };
         let threads = if rate > RATE_PER_THREAD { self.cpus.load.len() } else { 1 };
-        let spin = if self.cpus.shared { Spin::Never } else { spin };
+        let spin = if self.shares() { Spin::Never } else { spin };
         let pace = Pace::Open { rate, arrivals };
         self.run(Config { pace, threads, spin, ..self.config(server) }, &self.questions.many)
     }
@@ -204,7 +200,7 @@ impl Bench<'_> {
             clients: CLIENTS,
             threads: self.cpus.load.len(),
             cpus: self.cpus.load.clone(),
-            spin: if self.cpus.shared { Spin::Never } else { Spin::Always },
+            spin: if self.shares() { Spin::Never } else { Spin::Always },
             seed: self.args.seed,
             ..Config::new(server, self.args.rate)
         }
@@ -231,7 +227,7 @@ impl Bench<'_> {
         let file = self.scratch.write("names.txt", &questions::file())?;
         let mut command = pod.command(&std::env::current_exe()?);
         let cpus: Vec<_> =
-            self.cpus.of(Arrangement::SameCpu).iter().map(usize::to_string).collect();
+            Arrangement::SameCpu.cpus(&self.cpus).iter().map(usize::to_string).collect();
         command.args(["load", "-s", &server.ip().to_string(), "-p", &server.port().to_string()]);
         command.args(["-Q", &self.args.rate.to_string(), "-l", &self.args.seconds.to_string()]);
         command.args(["--timeout", "0.5", "--clients", &CLIENTS.to_string(), "--idle", "sleep"]);
@@ -245,11 +241,11 @@ impl Bench<'_> {
         Ok(result.into())
     }
 
-    pub(super) fn disturbed(&self, setup: &Setup, half: f64) -> Result<Load> {
+    pub(super) fn disturbed(&self, setup: &Setup, turn: Turn) -> Result<Load> {
         let (corefile, hosts) = (setup.folder.join("Corefile"), setup.folder.join("hosts"));
         let [metrics, ..] = setup.extra;
         let disturbance = Disturbance::start(corefile, hosts, metrics);
-        let outcome = self.load(Cell::Disturbed, setup.address, half, (0, 0));
+        let outcome = self.load(Cell::Disturbed, setup.address, turn);
         disturbance.finish()?;
         Ok(outcome?.into())
     }

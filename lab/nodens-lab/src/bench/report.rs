@@ -68,7 +68,7 @@ fn about(
     let model =
         cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let cpus = &bench.cpus;
-    let shared = if cpus.shared { " (too few CPUs: load and upstream share)" } else { "" };
+    let shared = if bench.shares() { " (too few CPUs: load and upstream share)" } else { "" };
     let load_average = read("/proc/loadavg");
     let load_average: Vec<_> = load_average.split(' ').take(3).collect();
     let tried: usize = samples.iter().map(|sample| sample.tries - 1).sum();
@@ -79,7 +79,7 @@ fn about(
         ),
         format!(
             "- CPUs: server {:?}, upstream {:?}, load {:?}{shared}",
-            cpus.server, cpus.upstream, cpus.load
+            cpus.subject, cpus.helper, cpus.load
         ),
         format!(
             "- {}, Linux {}",
@@ -87,7 +87,7 @@ fn about(
             read("/proc/sys/kernel/osrelease").trim()
         ),
         format!("- load average {} (1, 5, 15 minutes)", load_average.join(" ")),
-        format!("- measurements repeated because other processes used the server's CPU: {tried}"),
+        format!("- measurements repeated because they were disturbed: {tried}"),
         "- echo is `nodens-lab echo`: the cost of receiving and sending alone".to_owned(),
         "- -k8s: errors, health, ready, prometheus, cache, forward, loop, reload, loadbalance"
             .to_owned(),
@@ -114,6 +114,10 @@ fn summary_of_warnings(samples: &[Sample]) -> Vec<String> {
         ),
         (count(has_misses), "not all queries were hits, although only hits were expected."),
         (
+            count(|sample| sample.stolen().is_some()),
+            "the hypervisor took CPU time: compare CPU per query, or repeat on a quiet machine.",
+        ),
+        (
             count(|sample| !sample.load.invalid.is_empty()),
             "the load generator itself was disturbed.",
         ),
@@ -135,6 +139,7 @@ fn warnings(samples: &[Sample]) -> Vec<String> {
         for why in &sample.load.invalid {
             warnings.push(format!("{place}: {why}"));
         }
+        warnings.extend(sample.stolen().map(|fault| format!("{place}: {fault}")));
         if has_misses(sample) {
             let part = term::percent(sample.miss_rate());
             warnings.push(format!("{place}: {part} of the answers needed a query to the upstream"));

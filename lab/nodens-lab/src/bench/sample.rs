@@ -2,7 +2,7 @@
 
 use super::cells::Cell;
 use crate::child::Account;
-use lab_experiment::disturbance::ROBBED_MAX;
+use lab_experiment::disturbance::{Fault, Kind, Signs};
 use lab_histogram::Histogram;
 use lab_load::{Outcome, SECOND};
 use lab_result::ResultFile;
@@ -33,8 +33,10 @@ pub(super) struct Sample {
     pub(super) server: &'static str,
     pub(super) repeat: usize,
     pub(super) cell: Cell,
-    /// How often it was measured until others left the server its CPU; the best such is kept.
+    /// How often it was measured; the least disturbed attempt is kept.
     pub(super) tries: usize,
+    /// Why it is disturbed nevertheless.
+    pub(super) faults: Vec<Fault>,
     pub(super) load: Load,
     /// CPUs that the server may use.
     pub(super) cpus: usize,
@@ -101,9 +103,19 @@ impl Sample {
         time.as_secs_f64() / self.load.elapsed.max(1e-9)
     }
 
+    /// What the rule of disturbance looks at; `stolen` is the part that the hypervisor took.
+    pub(super) fn signs(&self, stolen: f64) -> Signs {
+        Signs { stolen, robbed: self.robbed(), invalid: self.load.invalid.clone() }
+    }
+
     /// Whether others took too much of the CPU: a fault of the machine and not of the server.
     pub(super) fn is_spoilt(&self) -> bool {
-        self.robbed() > ROBBED_MAX
+        self.faults.iter().any(|fault| fault.kind == Kind::Robbed)
+    }
+
+    /// What the hypervisor took, if that was too much.
+    pub(super) fn stolen(&self) -> Option<&Fault> {
+        self.faults.iter().find(|fault| fault.kind == Kind::Stolen)
     }
 }
 

@@ -369,6 +369,7 @@ mod tests {
             repeat,
             cell: Cell::ManyNames,
             tries: 1,
+            faults: Vec::new(),
             load: Load { rate, elapsed: 1.0, ..Load::default() },
             cpus: 1,
             account: Account::default(),
