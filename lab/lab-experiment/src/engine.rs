@@ -1,5 +1,6 @@
 //! The loop that leads a subject through a plan.
 
+mod beside;
 mod chosen;
 
 use crate::disturbance::{Again, Fault, Together, severity};
@@ -48,6 +49,25 @@ pub trait Subject {
     /// What prevented the measurement; [`Subject::restore`] follows nevertheless.
     fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Self::Value>>, Self::Error>;
 
+    /// Whether all arms of a block are measured at the same time, by [`Subject::measure_all`]. They are measured
+    /// again together then, and an error of one ends the experiment.
+    fn side_by_side(&self) -> bool {
+        false
+    }
+
+    /// Measures the arms of `places` at the same time; all are set before and restored after. `None`
+    /// stops the experiment.
+    ///
+    /// # Errors
+    ///
+    /// What prevented one of the measurements; [`Subject::restore`] follows nevertheless.
+    fn measure_all(
+        &mut self,
+        places: &[Place<'_>],
+    ) -> Result<Simultaneous<Self::Value>, Self::Error> {
+        places.iter().map(|place| self.measure(place)).collect()
+    }
+
     /// Undoes what [`Subject::set`] did for the same place, right after the measurements.
     ///
     /// # Errors
@@ -78,6 +98,13 @@ pub trait Subject {
     /// Called after every unit that is complete.
     fn passed(&mut self, unit: &Unit<'_>) {
         _ = unit;
+    }
+
+    /// Called after every block that is complete, with everything so far: whether that is enough. The
+    /// rule must be one that allows for all these looks.
+    fn enough(&mut self, so_far: &[Record<Self::Value>]) -> bool {
+        _ = so_far;
+        false
     }
 }
 
@@ -129,6 +156,9 @@ pub struct Measured<V> {
     pub faults: Vec<Fault>,
 }
 
+/// What was measured at the same time; `None` if it was stopped.
+pub type Simultaneous<V> = Option<Vec<Measured<V>>>;
+
 /// One measurement, and where it stood.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record<V> {
@@ -157,11 +187,13 @@ pub struct Results<V> {
     pub records: Vec<Record<V>>,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
+    /// Whether the subject had enough before the last block.
+    pub enough: bool,
 }
 
 impl<V> Default for Results<V> {
     fn default() -> Self {
-        Self { records: Vec::new(), interrupted: false }
+        Self { records: Vec::new(), interrupted: false, enough: false }
     }
 }
 
@@ -203,6 +235,9 @@ pub fn run<S: Subject>(
         ended?;
         if !all {
             engine.results.interrupted = true;
+            break;
+        }
+        if engine.results.enough {
             break;
         }
     }
@@ -260,8 +295,17 @@ impl<S: Subject> Engine<'_, S> {
                     self.subject.passed(&Unit { block, condition });
                 }
             }
+            if self.subject.enough(&self.results.records) {
+                self.results.enough = true;
+                break;
+            }
         }
         Ok(true)
+    }
+
+    /// What is measured at the same time is measured again together.
+    fn together(&self) -> Together {
+        if self.subject.side_by_side() { Together::Block } else { self.again.together }
     }
 
     fn fail(&mut self, arm: &Arm, index: usize, error: S::Error) -> Result<(), S::Error> {
@@ -280,7 +324,7 @@ impl<S: Subject> Engine<'_, S> {
         of_group: &[Fault],
     ) -> Result<bool, S::Error> {
         let turns: Vec<(usize, usize)> = block.order.iter().copied().enumerate().collect();
-        let parts: Vec<&[(usize, usize)]> = match self.again.together {
+        let parts: Vec<&[(usize, usize)]> = match self.together() {
             Together::Block => vec![&turns],
             Together::Single | Together::Held => turns.chunks(1).collect(),
         };
@@ -307,7 +351,7 @@ impl<S: Subject> Engine<'_, S> {
                 let mine = records.iter().filter(|record| of.is_none() || record.condition == of);
                 severity(mine.flat_map(|record| &record.faults)).0 > 0
             };
-            match self.again.together {
+            match self.together() {
                 Together::Block if disturbed(None) => {}
                 Together::Single => left.retain(|condition| disturbed(Some(*condition))),
                 // Where arms stay set, the measurements were repeated at once.
@@ -321,8 +365,8 @@ impl<S: Subject> Engine<'_, S> {
                 break;
             }
         }
-        let records = self.results.records.get_mut(begin..).unwrap_or_default();
-        choose(records, self.again.together);
+        let together = self.together();
+        choose(self.results.records.get_mut(begin..).unwrap_or_default(), together);
         Ok(true)
     }
 
@@ -332,6 +376,9 @@ impl<S: Subject> Engine<'_, S> {
         conditions: &[usize],
         attempt: usize,
     ) -> Result<Attempt<S>, S::Error> {
+        if self.subject.side_by_side() {
+            return self.beside(part, conditions, attempt);
+        }
         let mut all = Vec::with_capacity(part.turns.len() * conditions.len());
         for (turn, index) in part.turns.iter().copied() {
             let Some(arm) = self.design.arms.get(index) else { continue };

@@ -24,4 +24,4 @@ pub mod placement;
 pub mod screening;
 
 pub use design::{Arm, Block, Design, Factor, Order, Plan, Wrong};
-pub use engine::{Measured, Place, Ready, Record, Results, Subject, Unit, run};
+pub use engine::{Measured, Place, Ready, Record, Results, Simultaneous, Subject, Unit, run};

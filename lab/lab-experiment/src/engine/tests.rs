@@ -16,6 +16,10 @@ struct Simulated {
     tolerant: bool,
     of_group: Vec<Fault>,
     passed: usize,
+    /// All arms of a block at the same time.
+    side_by_side: bool,
+    /// After how many records it has enough.
+    enough: Option<usize>,
 }
 
 impl Simulated {
@@ -65,6 +69,20 @@ impl Subject for Simulated {
         }
         self.diary.push(format!("{} is left out", arm.name));
         Ok(())
+    }
+
+    fn side_by_side(&self) -> bool {
+        self.side_by_side
+    }
+
+    fn measure_all(&mut self, all: &[Place<'_>]) -> Result<Simultaneous<usize>, String> {
+        self.call("together")?;
+        all.iter().map(|place| self.measure(place)).collect()
+    }
+
+    fn enough(&mut self, so_far: &[Record<usize>]) -> bool {
+        assert!(so_far.iter().any(|record| record.used), "a block that counts for nothing");
+        self.enough.is_some_and(|records| so_far.len() >= records)
     }
 
     fn end(&mut self) -> Result<(), String> {
@@ -297,4 +315,37 @@ fn an_arm_that_fails_may_be_left_out_and_the_others_go_on() {
     let fails = Some("restore b");
     let mut subject = Simulated { fails, tolerant: true, ..Simulated::default() };
     assert!(measure(&design, again, &mut subject).is_err(), "what is not restored is in the way");
+}
+
+#[test]
+fn it_ends_with_the_block_after_which_the_subject_has_enough() {
+    let mut subject = Simulated { enough: Some(4), ..Simulated::default() };
+    let design = Design { group_blocks: 2, ..Design::of_arms(&["a", "b"], 6, 1) };
+    let results = measure(&design, TOGETHER, &mut subject).unwrap();
+    assert!(results.enough && !results.interrupted);
+    // Two of them were measured before the group; one block of two is enough.
+    assert_eq!((results.records.len(), subject.passed), (4, 1));
+    assert_eq!(subject.diary.last().unwrap(), "end", "servers end all the same");
+    let mut subject = Simulated::default();
+    assert!(!measure(&design, TOGETHER, &mut subject).unwrap().enough);
+}
+
+#[test]
+fn arms_side_by_side_are_all_set_before_and_all_restored_after() {
+    let design = Design::of_arms(&["a", "b"], 1, 1);
+    let side_by_side = || Simulated { side_by_side: true, ..Simulated::default() };
+    let mut subject = side_by_side();
+    let results = measure(&design, TOGETHER, &mut subject).unwrap();
+    assert_eq!(used(&results).len(), 2);
+    let calls: Vec<&str> =
+        subject.diary.iter().map(|call| call.split(' ').next().unwrap()).collect();
+    let expected = ["start", "start", "ready", "set", "set", "together", "measure", "measure"];
+    assert_eq!(calls, [&expected[..], &["restore", "restore", "end"]].concat());
+    // Also what was set before an arm failed.
+    for fails in ["set a", "set b", "together"] {
+        let mut subject = Simulated { fails: Some(fails), ..side_by_side() };
+        measure(&design, TOGETHER, &mut subject).unwrap_err();
+        let count = |name: &str| subject.diary.iter().filter(|call| call.starts_with(name)).count();
+        assert_eq!(count("restore"), count("set"), "{:?}", subject.diary);
+    }
 }
