@@ -333,12 +333,17 @@ pub(crate) fn plan(file: &ComparisonFile) -> Markup {
         format!("{}: {}{version}", party.name, party.server)
     };
     let primary = &plan.primary;
+    let pairs = match (plan.sequential, file.decided_after) {
+        (true, Some(pairs)) => format!("{}, read after each; decided after {pairs}", plan.pairs),
+        (true, None) => format!("{}, read after each; not decided", plan.pairs),
+        _ => plan.pairs.to_string(),
+    };
     let list = vec![
         ("A", party(&file.a)),
         ("B", party(&file.b)),
         ("decided by", format!("{}, {}, {}", name(primary), primary.set, primary.load)),
         ("level", text::trimmed(plan.alpha, 4)),
-        ("pairs", plan.pairs.to_string()),
+        (if plan.sequential { "pairs at most" } else { "pairs" }, pairs),
         ("pairs of A with itself", plan.noise_pairs.to_string()),
         ("block", text::nanos(plan.block_ns as f64)),
         ("warm-up of each block", text::nanos(plan.warm_up_ns as f64)),

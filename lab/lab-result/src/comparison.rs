@@ -50,6 +50,9 @@ pub struct ComparisonFile {
     pub interrupted: bool,
     /// Why the numbers say nothing about the servers; empty if they do.
     pub invalid_because: Vec<String>,
+    /// Pairs after which a sequential comparison was decided; absent if it was not, or is not sequential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_after: Option<usize>,
     /// What a reader should know.
     pub notes: Vec<String>,
     /// The server compared with.
@@ -131,6 +134,10 @@ pub struct ComparisonPlan {
     pub rules: Vec<String>,
     /// The two servers, as they were given.
     pub servers: [String; 2],
+    /// Whether it ends as soon as the primary metric is decided; `pairs` is then the most, and all tests
+    /// and intervals hold at every number of pairs.
+    #[serde(default)]
+    pub sequential: bool,
 }
 
 /// One metric of one set at one load.
@@ -229,9 +236,10 @@ pub struct Finding {
     /// Interval at 1 − alpha; absent with too few pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-    /// How it was made: `bca`, `stationary bootstrap`, `inverted sign-flip test`.
+    /// How it was made: `bca`, `stationary bootstrap`, `inverted sign-flip test`, `confidence sequence`.
     pub method: String,
-    /// Two-sided p-value of the sign-flip test.
+    /// Two-sided p-value of the sign-flip test; in a sequential comparison one that holds at every number
+    /// of pairs.
     pub p: f64,
     /// Whether all patterns of signs were tried.
     pub p_exact: bool,
@@ -406,6 +414,7 @@ mod tests {
             finished_unix_ns: 2,
             interrupted: false,
             invalid_because: Vec::new(),
+            decided_after: Some(9),
             notes: Vec::new(),
             a: Party::default(),
             b: Party::default(),

@@ -54,6 +54,8 @@ pub enum Method {
     Stationary,
     /// The inverted sign-flip test, because there are few pairs.
     Inverted,
+    /// A confidence sequence, which holds at every number of pairs; see [`crate::sequential`].
+    AlwaysValid,
 }
 
 /// What can be said about B beside A, for a metric of which less is better.

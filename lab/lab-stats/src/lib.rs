@@ -9,6 +9,7 @@
 //!   that the coin was fair;
 //! - [`bootstrap`]: intervals by BCa, or by stationary blocks if neighbours are correlated;
 //! - [`compare()`]: all of it for one metric, with equivalence margins and a verdict;
+//! - [`sequential`]: the same for a comparison that may be read after every pair and ended when it is decided;
 //! - [`holm`]: many metrics; [`power`]: what can be found with how many pairs;
 //! - [`unpaired`]: archives that were not measured in pairs; [`linear`]: CPU = a + b × rate;
 //! - [`blocked`]: several groups in blocks; [`order`]: a sample by quantiles;
@@ -17,7 +18,7 @@
 //! - [`threshold`]: the level from which on something is no longer achieved, by trials that say yes or no.
 //!
 //! What is deliberately absent: removal of outliers, a clock, files, printing, and tests repeated
-//! until they are significant: the number of pairs is fixed beforehand.
+//! until they are significant: the number of pairs is fixed beforehand, or the test allows for all looks.
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ pub mod power;
 pub mod proportion;
 mod ranges;
 pub mod screening;
+pub mod sequential;
 pub mod threshold;
 pub mod unpaired;
 

@@ -24,7 +24,7 @@ use lab_result::Generator as Program;
 use lab_result::collect::Collector;
 use lab_result::comparison::{self, Block, ComparisonFile, ComparisonPlan, Load, Verdict};
 use lab_result::export::Options;
-use measure::{Bench, Generator, Phase};
+use measure::{Bench, COMPARISON, Generator, Phase};
 use plan::Set;
 use sha2::{Digest, Sha256};
 use side::{Spec, Starter};
@@ -184,8 +184,9 @@ fn announce(folder: &Path, plan: &ComparisonPlan, retries: usize) -> Result<Stri
             if retries == 1 { "once".to_owned() } else { format!("{retries} times") }
         ),
     };
+    let most = if plan.sequential { "as soon as it can, at most " } else { "" };
     term::out(&format!(
-        "plan {short} in {}: {} at {} of {} decides, {} after {} of A with itself, about {} min{again}",
+        "plan {short} in {}: {} at {} of {} decides, {most}{} after {} of A with itself, about {} min{again}",
         path.display(),
         primary.metric,
         primary.load,
@@ -195,11 +196,10 @@ fn announce(folder: &Path, plan: &ComparisonPlan, retries: usize) -> Result<Stri
         minutes(plan::estimate(plan)),
     ));
     let others = (plan.metrics.len() * plan.loads.len()).saturating_sub(1).max(1);
-    let power = lab_stats::power::Plan { alpha: plan.alpha / others as f64, power: plan.power };
-    if plan.pairs < power.fewest() {
+    let fewest = plan::fewest(plan.alpha / others as f64, plan.sequential);
+    if plan.pairs < fewest {
         term::out(&format!(
-            "of the {others} other metrics together, fewer than {} pairs cannot show any difference (Holm)",
-            power.fewest()
+            "of the {others} other metrics together, fewer than {fewest} pairs cannot show any difference (Holm)",
         ));
     }
     Ok(hash)
@@ -233,7 +233,7 @@ fn measure(bench: &mut Bench<'_>, plan: &ComparisonPlan, specs: &[Spec; 2]) -> R
     let noise = Phase { name: "noise", specs: [a, a], pairs: plan.noise_pairs, seed, salt: 0x5eed };
     let noise = bench.phase(plan, &noise)?;
     let seed = plan.seed;
-    let pairs = Phase { name: "comparison", specs: [a, b], pairs: plan.pairs, seed, salt: 0 };
+    let pairs = Phase { name: COMPARISON, specs: [a, b], pairs: plan.pairs, seed, salt: 0 };
     let comparison = bench.phase(plan, &pairs)?;
     if let Some(live) = &bench.live {
         live.clear();
@@ -262,6 +262,10 @@ pub(crate) fn conclude(
         let text = "A differs from itself in the primary metric: this happens by chance in one of twenty cases, otherwise the machine is disturbed";
         notes.push(text.to_owned());
     }
+    let decided_after = decided_after(&plan, &comparison);
+    if let Some(pairs) = decided_after.filter(|pairs| *pairs < plan.pairs) {
+        notes.push(format!("decided after {} of at most {}", term::of(pairs, "pair"), plan.pairs));
+    }
     let verdict = primary.map_or(Verdict::Inconclusive, |finding| finding.verdict);
     ComparisonFile {
         kind: comparison::KIND.to_owned(),
@@ -278,6 +282,7 @@ pub(crate) fn conclude(
         verdict: if invalid_because.is_empty() { verdict } else { Verdict::Inconclusive },
         no_worse: primary.is_some_and(|finding| finding.p_worse <= plan.alpha),
         invalid_because,
+        decided_after,
         notes,
         a,
         b,
@@ -289,6 +294,18 @@ pub(crate) fn conclude(
         swap: None,
         plan,
     }
+}
+
+/// Whether a sequential comparison may end: the primary metric has a verdict, and the machine was quiet
+/// enough for it.
+fn is_decided(plan: &ComparisonPlan, blocks: &[Block]) -> bool {
+    findings::is_decided(plan, blocks) && judge(plan, blocks).0.is_empty()
+}
+
+/// The pairs that decided a sequential comparison.
+fn decided_after(plan: &ComparisonPlan, blocks: &[Block]) -> Option<usize> {
+    let decided = plan.sequential && is_decided(plan, blocks);
+    decided.then(|| blocks.iter().map(|block| block.pair + 1).max()).flatten()
 }
 
 /// Whether the machine was quiet enough for what decides: reasons against, and notes. What left late says

@@ -74,9 +74,14 @@ pub(crate) struct Args {
     /// Loads in QPS instead, as 500,20k.
     #[arg(long, value_delimiter = ',', value_parser = lab_units::rate, conflicts_with = "loads")]
     pub(crate) rates: Vec<f64>,
-    /// Pairs of blocks.
-    #[arg(long, default_value_t = 12)]
-    pub(crate) pairs: usize,
+    /// Pairs of blocks (default: 12; with --sequential 100, which is the most then).
+    #[arg(long)]
+    pub(crate) pairs: Option<usize>,
+    /// Read the verdict after every pair and end as soon as it is decided, at a level that holds for all
+    /// these looks together. Each pair is ordered by a coin of its own. For noise of unknown size; where it
+    /// is known, a fixed number of pairs needs fewer of them at most.
+    #[arg(long)]
+    pub(crate) sequential: bool,
     /// Pairs of A with itself; 0 leaves the noise unknown.
     #[arg(long, default_value_t = 8)]
     pub(crate) noise_pairs: usize,
@@ -155,6 +160,11 @@ impl Args {
     pub(crate) fn block(&self) -> u64 {
         let short = 150_000_000;
         self.block.unwrap_or(if self.self_test.is_some() { short } else { 5 * lab_load::SECOND })
+    }
+
+    /// Pairs of blocks, or the most of them.
+    pub(crate) fn pairs(&self) -> usize {
+        self.pairs.unwrap_or(if self.sequential { 100 } else { 12 })
     }
 
     /// Nanoseconds of load before a block.

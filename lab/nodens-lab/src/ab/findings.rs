@@ -7,7 +7,7 @@ use lab_result::comparison::{
     Block, Cell, ComparisonPlan, Cost, Finding, Load, MetricPlan, Omitted, Verdict,
 };
 use lab_stats::power::{Plan, Resampled};
-use lab_stats::{Comparison, Interval, Margin, Settings, compare, holm, linear, paired};
+use lab_stats::{Comparison, Interval, Margin, Settings, holm, linear, paired, sequential};
 use values::{Value, values};
 
 /// Fewer pairs than this are not tested.
@@ -74,7 +74,7 @@ fn finding(
     if metric.is_latency() && !decides_by_latency(plan) {
         punctual(blocks, load)?;
     }
-    let values = values(metric, blocks, load)?;
+    let values = values(metric, blocks, load, questions_planned(plan, load))?;
     let ratio = metric != Metric::Loss;
     let difference = |(a, b): &(Value, Value)| {
         if ratio { (b.value / a.value).ln() } else { b.value - a.value }
@@ -83,7 +83,7 @@ fn finding(
     if differences.len() < PAIRS_MIN || differences.iter().any(|d| !d.is_finite()) {
         return Err(format!("{} with a value", crate::term::of(differences.len(), "pair")));
     }
-    let compared = compare(&differences, margin(metric, planned.margin), &settings(plan))
+    let compared = compare(plan, &differences, margin(metric, planned.margin))
         .ok_or("there are no differences")?;
     let shown = |value: f64| if ratio { value.exp_m1() } else { value };
     let (a, b) = (values.median(|pair| pair.0), values.median(|pair| pair.1));
@@ -121,6 +121,32 @@ fn finding(
     Ok((finding, values.bounds()))
 }
 
+/// The comparison of one metric: by a fixed number of pairs, or one that may be read after each.
+fn compare(plan: &ComparisonPlan, differences: &[f64], margin: Margin) -> Option<Comparison> {
+    let with = if plan.sequential { sequential::compare } else { lab_stats::compare };
+    with(differences, margin, &settings(plan))
+}
+
+/// The queries that a block has by the plan, less what chance may take; `None` where those that it had
+/// count. Between looks it must not change which blocks are pooled.
+fn questions_planned(plan: &ComparisonPlan, load: &Load) -> Option<u64> {
+    let planned = 0.9 * load.rate * plan.block_ns as f64 / 1e9;
+    plan.sequential.then_some(planned as u64)
+}
+
+/// Whether the primary metric of a sequential comparison has a verdict.
+pub(crate) fn is_decided(plan: &ComparisonPlan, blocks: &[Block]) -> bool {
+    let cell = &plan.primary;
+    let load = plan.loads.iter().find(|load| load.set == cell.set && load.name == cell.load);
+    let planned = plan.metrics.iter().find(|planned| planned.metric == cell.metric);
+    let Some((load, planned)) = load.zip(planned) else { return false };
+    let Ok((mut finding, _)) = finding(plan, blocks, (load, planned, cell.clone())) else {
+        return false;
+    };
+    judge(plan, &mut finding);
+    finding.verdict != Verdict::Inconclusive
+}
+
 fn margin(metric: Metric, margin: f64) -> Margin {
     if metric == Metric::Loss { Margin::absolute(margin) } else { Margin::ratio(margin) }
 }
@@ -130,6 +156,7 @@ fn method(method: lab_stats::Method) -> &'static str {
         lab_stats::Method::Bca => "bca",
         lab_stats::Method::Stationary => "stationary bootstrap",
         lab_stats::Method::Inverted => "inverted sign-flip test",
+        lab_stats::Method::AlwaysValid => "confidence sequence",
     }
 }
 
@@ -147,35 +174,57 @@ fn adjust(plan: &ComparisonPlan, findings: &mut [Finding]) {
         (finding.p_adjusted, finding.p_equivalent) = (p, equivalent);
     }
     for finding in findings {
-        let metric = Metric::of(&finding.cell.metric).unwrap_or(Metric::Loss);
-        let margin = margin(metric, finding.margin);
-        let Some(compared) = compare_again(plan, finding, margin) else { continue };
-        let verdict = compared.verdict_with(finding.p_adjusted, finding.p_equivalent, plan.alpha);
-        finding.verdict = match verdict {
-            lab_stats::Verdict::Faster => Verdict::Faster,
-            lab_stats::Verdict::Slower => Verdict::Slower,
-            lab_stats::Verdict::Equivalent => Verdict::Equivalent,
-            lab_stats::Verdict::Inconclusive => Verdict::Inconclusive,
-        };
-        if !finding.shift().supports(finding.verdict) {
-            finding.verdict = Verdict::Inconclusive;
-        } else if verdict == lab_stats::Verdict::Inconclusive {
-            // As if each of the others had its share of the level: a little more than Holm asks.
-            let share = if finding.primary { 1.0 } else { count.max(1) as f64 };
-            let wanted = Plan { alpha: plan.alpha / share, power: plan.power };
-            let needed = compared.pairs_needed(&finding.differences, margin, wanted);
-            finding.pairs_needed = needed.map(|pairs| pairs.max(finding.pairs + 1));
-        }
+        let Some(compared) = judge(plan, finding) else { continue };
+        // As if each of the others had its share of the level: a little more than Holm asks.
+        let share = if finding.primary { 1.0 } else { count.max(1) as f64 };
+        let wanted = Plan { alpha: plan.alpha / share, power: plan.power };
+        let needed = pairs_needed(plan, finding, (&compared, wanted));
+        finding.pairs_needed = needed.map(|pairs| pairs.max(finding.pairs + 1));
     }
 }
 
-/// The comparison that a finding was made from: the same seed gives the same.
-fn compare_again(plan: &ComparisonPlan, finding: &Finding, margin: Margin) -> Option<Comparison> {
-    compare(&finding.differences, margin, &settings(plan))
+/// Gives the finding its verdict. Returns the comparison that it was made from, the same again by its
+/// seed, if more pairs might decide it.
+fn judge(plan: &ComparisonPlan, finding: &mut Finding) -> Option<Comparison> {
+    let compared = compare(plan, &finding.differences, margin_of(finding))?;
+    let verdict = compared.verdict_with(finding.p_adjusted, finding.p_equivalent, plan.alpha);
+    finding.verdict = match verdict {
+        lab_stats::Verdict::Faster => Verdict::Faster,
+        lab_stats::Verdict::Slower => Verdict::Slower,
+        lab_stats::Verdict::Equivalent => Verdict::Equivalent,
+        lab_stats::Verdict::Inconclusive => Verdict::Inconclusive,
+    };
+    if !finding.shift().supports(finding.verdict) {
+        finding.verdict = Verdict::Inconclusive;
+        return None;
+    }
+    (verdict == lab_stats::Verdict::Inconclusive).then_some(compared)
+}
+
+fn margin_of(finding: &Finding) -> Margin {
+    margin(Metric::of(&finding.cell.metric).unwrap_or(Metric::Loss), finding.margin)
+}
+
+/// Pairs in all that would probably decide.
+fn pairs_needed(
+    plan: &ComparisonPlan,
+    finding: &Finding,
+    (compared, wanted): (&Comparison, Plan),
+) -> Option<usize> {
+    let (differences, margin) = (&finding.differences, margin_of(finding));
+    if plan.sequential {
+        let settings = Settings { plan: wanted, ..settings(plan) };
+        return sequential::pairs_needed(differences, compared.estimate, margin, &settings);
+    }
+    compared.pairs_needed(differences, margin, wanted)
 }
 
 /// What the noise of A with itself says about the finding.
 fn complete(plan: &ComparisonPlan, finding: &mut Finding, noise: &[Finding]) {
+    // What the pairs so far would find says nothing where their number depends on what was found.
+    if plan.sequential {
+        return;
+    }
     let mut quiet = noise.iter().filter(|noise| noise.pairs >= NOISE_PAIRS_MIN);
     let quiet = quiet.find(|noise| noise.cell == finding.cell);
     let noise = quiet.map_or_else(|| centred(finding), |noise| noise.differences.clone());

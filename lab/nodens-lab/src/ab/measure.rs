@@ -1,6 +1,6 @@
 //! The blocks: two arms on the engine of `lab-experiment`, with servers, loads and an echo.
 
-use super::plan::{ARMS, Set};
+use super::plan::Set;
 use super::side::{Instance, Spec, Starter};
 use crate::counters::Reading;
 use crate::term::{self, Live};
@@ -52,6 +52,9 @@ impl Generator {
     }
 }
 
+/// Name of the phase that decides.
+pub(crate) const COMPARISON: &str = "comparison";
+
 /// Which servers, over how many pairs.
 pub(crate) struct Phase<'a> {
     /// `noise` or `comparison`.
@@ -83,6 +86,8 @@ struct Pairs<'p, 'b> {
     phase: &'p Phase<'p>,
     /// Of the group that is measured, in the order of the arms.
     servers: Vec<Instance>,
+    /// Everything so far, if it may end early.
+    so_far: Vec<Block>,
 }
 
 impl Subject for Pairs<'_, '_> {
@@ -124,6 +129,15 @@ impl Subject for Pairs<'_, '_> {
     fn passed(&mut self, _: &Unit<'_>) {
         self.bench.show(self.plan, self.phase);
     }
+
+    fn enough(&mut self, so_far: &[Record<Block>]) -> bool {
+        if !self.plan.sequential || self.phase.name != COMPARISON {
+            return false;
+        }
+        let new = so_far.iter().skip(self.so_far.len());
+        self.so_far.extend(new.cloned().map(kept));
+        super::is_decided(self.plan, &self.so_far)
+    }
 }
 
 /// A block as the result file has it.
@@ -154,11 +168,11 @@ impl Bench<'_> {
         let design = Design {
             group_blocks: plan.group_pairs,
             conditions: plan.loads.len(),
-            ..Design::of_arms(&ARMS, phase.pairs, phase.seed)
+            ..super::plan::design(phase.pairs, phase.seed, plan.sequential)
         };
         let again = Again { retries: self.retries, together: Together::Block };
         let (order, stop) = (design.plan()?, self.stop);
-        let mut pairs = Pairs { bench: self, plan, phase, servers: Vec::new() };
+        let mut pairs = Pairs { bench: self, plan, phase, servers: Vec::new(), so_far: Vec::new() };
         let stopped = || stop.load(Ordering::Relaxed);
         let results = lab_experiment::run(&design, &order, again, &mut pairs, &stopped)?;
         Ok(results.records.into_iter().map(kept).collect())

@@ -192,6 +192,10 @@ pub(crate) fn sentence(file: &ComparisonFile) -> String {
                 Some(pairs) if pairs > finding.pairs => {
                     format!("about {} would decide", term::of(pairs - finding.pairs, "more pair"))
                 }
+                _ if file.plan.sequential && !file.interrupted => {
+                    let most = lab_stats::sequential::DRAWN_MAX;
+                    format!("even {most} pairs of this length would hardly decide")
+                }
                 _ => "more pairs of this length would hardly decide".to_owned(),
             };
             (Style::Accent, format!("inconclusive: {place} {by}; {needed}"))
@@ -270,14 +274,7 @@ pub(crate) fn markdown(file: &ComparisonFile) -> String {
         line(&mut text, &format!("## CPU\n\n{table}\n"));
     }
     line(&mut text, &format!("## All metrics\n\n{}\n", table(file).markdown()));
-    line(
-        &mut text,
-        "`finds`: the smallest difference that this many pairs find, by the noise of A with itself.",
-    );
-    line(
-        &mut text,
-        "`p`: of the exact sign-flip test; for all but the primary metric (◀) adjusted by Holm's method.\n",
-    );
+    line(&mut text, explained(plan));
     for cost in &file.costs {
         line(
             &mut text,
@@ -293,9 +290,20 @@ pub(crate) fn markdown(file: &ComparisonFile) -> String {
     text
 }
 
+/// What the columns mean.
+fn explained(plan: &ComparisonPlan) -> &'static str {
+    if plan.sequential {
+        return "`p` and the interval hold at every number of pairs (bets on signs); for all but the primary \
+                metric (◀) `p` is adjusted by Holm's method.\n";
+    }
+    "`finds`: the smallest difference that this many pairs find, by the noise of A with itself.\n\
+     `p`: of the exact sign-flip test; for all but the primary metric (◀) adjusted by Holm's method.\n"
+}
+
 fn method(plan: &ComparisonPlan) -> String {
+    let most = if plan.sequential { "read after each of at most " } else { "" };
     format!(
-        "{} of blocks of {} s in random order, {} of A with itself before",
+        "{most}{} of blocks of {} s in random order, {} of A with itself before",
         term::of(plan.pairs, "pair"),
         plan.block_ns as f64 / 1e9,
         term::of(plan.noise_pairs, "pair")

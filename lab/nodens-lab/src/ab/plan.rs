@@ -3,7 +3,7 @@
 use super::Args;
 use super::side::Spec;
 use anyhow::{Context, Result, bail};
-use lab_experiment::Design;
+use lab_experiment::{Design, Order};
 use lab_load::workload::PlanHash;
 use lab_load::{Workload, cluster, names};
 use lab_result::comparison::{Cell, ComparisonPlan, Load, MetricPlan, SetPlan};
@@ -157,9 +157,8 @@ pub(crate) fn plan(
     if !(args.alpha > 0.0 && args.alpha < 0.5 && args.power > 0.0 && args.power < 1.0) {
         bail!("expected a level above 0 and below 0.5 and a power above 0 and below 1");
     }
-    let fewest = lab_stats::power::Plan { alpha: args.alpha, power: args.power }.fewest();
-    if args.pairs < fewest {
-        let (pairs, alpha) = (args.pairs, args.alpha);
+    let (pairs, alpha, fewest) = (args.pairs(), args.alpha, fewest(args.alpha, args.sequential));
+    if pairs < fewest {
         bail!(
             "{pairs} pairs cannot show any difference at a level of {alpha}: expected at least {fewest}"
         );
@@ -181,7 +180,7 @@ pub(crate) fn plan(
         metrics,
         alpha: args.alpha,
         power: args.power,
-        pairs: args.pairs,
+        pairs,
         noise_pairs: args.noise_pairs,
         group_pairs: group.max(1),
         block_ns: args.block(),
@@ -190,12 +189,21 @@ pub(crate) fn plan(
         clients: args.clients,
         sets: sets.iter().map(set_plan).collect(),
         loads,
-        order: order(args.pairs, args.seed),
+        order: order(pairs, args.seed, args.sequential),
         resamples: 10_000,
         resolution: RESOLUTION,
         rules: rules(args.retries),
         servers: [specs[0].described(), specs[1].described()],
+        sequential: args.sequential,
     })
+}
+
+/// The fewest pairs that can show a difference.
+pub(crate) fn fewest(alpha: f64, sequential: bool) -> usize {
+    if sequential {
+        return lab_stats::sequential::fewest(alpha).unwrap_or(usize::MAX);
+    }
+    lab_stats::power::Plan { alpha, ..lab_stats::power::Plan::default() }.fewest()
 }
 
 fn rules(retries: usize) -> Vec<String> {
@@ -270,9 +278,16 @@ pub(crate) fn primary(text: &str, metrics: &[MetricPlan], loads: &[Load]) -> Res
     Ok(Cell { set: chosen.set.clone(), load: chosen.name.clone(), metric: metric.to_owned() })
 }
 
-/// Which side comes first in each pair: a fair coin, balanced over the pairs.
-pub(crate) fn order(pairs: usize, seed: u64) -> Vec<String> {
-    let plan = Design::of_arms(&ARMS, pairs, seed).plan();
+/// The pairs of A and B, ordered by a fair coin that is balanced over them. Where every pair is looked at,
+/// each has a coin of its own: of a balanced one the last sides are known before.
+pub(crate) fn design(pairs: usize, seed: u64, sequential: bool) -> Design {
+    let order = if sequential { Order::Random } else { Order::Balanced };
+    Design { order, ..Design::of_arms(&ARMS, pairs, seed) }
+}
+
+/// Which side comes first in each pair.
+pub(crate) fn order(pairs: usize, seed: u64, sequential: bool) -> Vec<String> {
+    let plan = design(pairs, seed, sequential).plan();
     let blocks = plan.map(|plan| plan.blocks).unwrap_or_default();
     let firsts = blocks.iter().filter_map(|block| ARMS.get(*block.order.first()?));
     firsts.map(|arm| (*arm).to_owned()).collect()
@@ -341,12 +356,19 @@ mod tests {
     #[test]
     fn the_coin_is_balanced_and_follows_the_seed() {
         for pairs in [6, 7, 20] {
-            let order = order(pairs, 5);
+            let order = order(pairs, 5, false);
             let firsts = order.iter().filter(|side| *side == "a").count();
             assert!(order.len() == pairs && firsts.abs_diff(pairs - firsts) <= pairs % 2);
         }
-        assert_eq!(order(20, 5), order(20, 5));
-        assert_ne!(order(20, 5), order(20, 6));
+        assert_eq!(order(20, 5, false), order(20, 5, false));
+        assert_ne!(order(20, 5, false), order(20, 6, false));
+    }
+
+    #[test]
+    fn where_every_pair_is_looked_at_the_last_sides_are_not_known_before() {
+        let firsts = |seed| order(20, seed, true).iter().filter(|side| *side == "a").count();
+        assert!((0..20).any(|seed| firsts(seed) != 10), "balanced, so the last pair is known");
+        assert!((0..20).all(|seed| (2..=18).contains(&firsts(seed))));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The comparison applied to known cases: an echo with itself, or with a slower one.
 
-use super::measure::{Bench, Generator, Phase};
+use super::measure::{Bench, COMPARISON, Generator, Phase};
 use super::plan::Set;
 use super::side::{Spec, Starter};
 use super::{Args, findings};
@@ -60,7 +60,8 @@ pub(super) fn run(args: &Args, comparisons: usize, stop: &AtomicBool) -> Result<
     let slower = match args.inject {
         Some(change) => {
             let (pairs, more) = pilot(args, &mut bench, &plan, (&a, change))?;
-            plan.pairs = pairs;
+            // Looks cost pairs: what a fixed number needs is not enough.
+            plan.pairs = if plan.sequential { args.pairs() } else { pairs };
             let held = (held.0 + more.0, held.1 + more.1);
             Some(echo(args, &bench, "slower echo", held)?)
         }
@@ -69,6 +70,7 @@ pub(super) fn run(args: &Args, comparisons: usize, stop: &AtomicBool) -> Result<
     let b = slower.as_ref().map_or(&a, |(_, spec)| spec);
     let metrics = args.inject.map_or(vec!["p50", "cpu"], |change| vec![change.metric]);
     let mut tallies: Vec<Tally> = metrics.into_iter().map(Tally::new).collect();
+    let mut lengths = Vec::new();
     bench.done = (0, comparisons * plan.pairs);
     for comparison in 0..comparisons {
         let seed = lab_random::at(args.seed, 100 + comparison as u64);
@@ -76,12 +78,30 @@ pub(super) fn run(args: &Args, comparisons: usize, stop: &AtomicBool) -> Result<
         if stop.load(Ordering::Relaxed) {
             break;
         }
+        lengths.extend(blocks.iter().map(|block| block.pair + 1).max());
         let plan = ComparisonPlan { seed, ..plan.clone() };
         tallies.iter_mut().for_each(|tally| tally.add(&plan, &blocks));
     }
     drop(bench);
+    if plan.sequential {
+        term::out(&looks(lengths, plan.pairs));
+    }
     let good: Vec<bool> = tallies.iter().map(|tally| tally.report(args)).collect();
     Ok(if good.into_iter().all(|good| good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How many pairs sequential comparisons took.
+fn looks(mut lengths: Vec<usize>, most: usize) -> String {
+    lengths.sort_unstable();
+    let middle = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
+    let (first, last) =
+        (lengths.first().copied().unwrap_or(0), lengths.last().copied().unwrap_or(0));
+    let all = lengths.iter().filter(|pairs| **pairs >= most).count();
+    format!(
+        "pairs until the verdict on p50 or the most: {middle} in the median, {first} to {last}; {all} of {} \
+         comparisons took all {most}",
+        lengths.len()
+    )
 }
 
 /// Work and time to hold an answer back, of A.
@@ -144,7 +164,8 @@ fn plan(args: &Args) -> ComparisonPlan {
         metrics: vec![MetricPlan { metric: "p50".to_owned(), margin: 0.02 }],
         alpha: args.alpha,
         power: args.power,
-        pairs: args.pairs,
+        pairs: args.pairs(),
+        sequential: args.sequential,
         group_pairs: usize::MAX,
         block_ns: args.block(),
         warm_up_ns: args.warm_up(),
@@ -170,7 +191,7 @@ fn blocks(
     specs: [&Spec; 2],
 ) -> Result<Vec<Block>> {
     bench.generator.seed = seed;
-    let phase = Phase { name: "comparison", specs, pairs: plan.pairs, seed, salt: 0 };
+    let phase = Phase { name: COMPARISON, specs, pairs: plan.pairs, seed, salt: 0 };
     bench.phase(plan, &phase)
 }
 

@@ -129,6 +129,7 @@ pub(super) fn plan(args: &Args, setup: &Setup) -> Result<ComparisonPlan> {
     let primary = shared::primary(&args.primary, &metrics, &loads)?;
     let sets: Result<_> = setup.sets.iter().map(|set| set.plan(args.seed)).collect();
     Ok(ComparisonPlan {
+        sequential: false,
         seed: args.seed,
         primary,
         metrics,
@@ -143,7 +144,7 @@ pub(super) fn plan(args: &Args, setup: &Setup) -> Result<ComparisonPlan> {
         clients: args.clients,
         sets: sets?,
         loads,
-        order: shared::order(args.rounds, args.seed),
+        order: shared::order(args.rounds, args.seed, false),
         resamples: 10_000,
         resolution: shared::RESOLUTION,
         rules: rules(args.retries),

@@ -161,3 +161,31 @@ fn a_self_test_counts_its_comparisons() {
         assert!(line.contains("of 2 comparisons") && line.contains("interval"), "{told}");
     }
 }
+
+#[test]
+fn a_sequential_comparison_ends_with_the_pair_that_decides_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (echo("--latency 1ms"), echo("--latency 60ms"));
+    let mut arguments = vec!["--a-cmd", &a, "--b-cmd", &b, "--group", "30", "--noise-pairs", "0"];
+    arguments.extend(["--sequential", "--primary", "p50"]);
+    let mut all = vec!["ab", "--out", folder.path().to_str().unwrap()];
+    all.extend(SHORT.iter().map(|word| if *word == "6" { "30" } else { *word }));
+    all.extend(arguments);
+    let told = String::from_utf8(lab(&all).stdout).unwrap();
+    let result = result(folder.path());
+    assert_eq!(crate::schema::Schema::of("comparison").faults(&result), [""; 0]);
+    let p50 = &result["findings"][0];
+    assert_eq!(
+        (&p50["verdict"], &p50["method"]),
+        (&"slower".into(), &"confidence sequence".into())
+    );
+    let invalid = !result["invalid_because"].as_array().unwrap().is_empty();
+    // A machine so busy that no verdict stands goes on to the end.
+    let pairs = if invalid { 30 } else { result["decided_after"].as_u64().unwrap() };
+    assert!(p50["pairs"] == pairs && pairs >= 7, "{p50}");
+    assert_eq!(told.contains(&format!("decided after {pairs} pairs of at most 30")), pairs < 30);
+    let last = result["blocks"].as_array().unwrap().last().unwrap()["pair"].as_u64();
+    assert_eq!(last, Some(pairs - 1), "nothing is measured after the decision");
+    assert!(read(folder.path(), "result.html").contains("read after each"));
+    assert!(p50["interval"][0].as_f64().unwrap() > 0.0, "{p50}");
+}

@@ -231,3 +231,45 @@ fn quantiles_within_a_bucket_are_interpolated() {
     let at = |part| quantile(&[&block], part).unwrap().value;
     assert!(at(0.1) < at(0.4) && at(0.4) < 1_004_000.0 && at(0.6) > 1_990_000.0);
 }
+
+/// Blocks up to each number of pairs, as the looks of a sequential comparison have them.
+fn decided_after(plan: &ComparisonPlan, blocks: &[Block]) -> Option<usize> {
+    let upto = |pairs: usize| -> Vec<Block> {
+        blocks.iter().filter(|block| block.pair < pairs).cloned().collect()
+    };
+    (1..=30).find(|pairs| is_decided(plan, &upto(*pairs)))
+}
+
+#[test]
+fn a_sequential_comparison_is_decided_as_soon_as_it_is_shown() {
+    let plan = ComparisonPlan {
+        sequential: true,
+        block_ns: 1_000_000_000,
+        pairs: 30,
+        ..plan(&[("p50", 0.02), ("memory", 0.05)])
+    };
+    assert_eq!(decided_after(&plan, &blocks(30, 10)), Some(7));
+    let alike = decided_after(&plan, &blocks(30, 0)).unwrap();
+    assert!((5..15).contains(&alike), "{alike}");
+    let found = findings(&plan, &blocks(7, 10), &[]);
+    let first = &found.all[0];
+    assert_eq!((first.verdict, &*first.method), (Verdict::Slower, "confidence sequence"));
+    let [low, high] = first.interval.unwrap();
+    assert!(low > 0.05 && high < 0.15, "{first:?}");
+    assert!(first.p <= 0.05 && first.p > 0.015 && first.detectable.is_none(), "{first:?}");
+    // Six pairs of the same sign would do for a test that is made once.
+    let six = &findings(&plan, &blocks(6, 10), &[]).all[0];
+    assert!(six.verdict == Verdict::Inconclusive && six.pairs_needed == Some(7), "{six:?}");
+}
+
+#[test]
+fn what_blocks_are_pooled_does_not_change_between_looks() {
+    let plan =
+        ComparisonPlan { sequential: true, block_ns: 1_000_000_000, ..plan(&[("p99", 0.05)]) };
+    // By the plan 900 queries a block, so twelve blocks together; one block more than fulfils it.
+    let mut many = blocks(72, 0);
+    let pooled = |blocks: &[Block]| findings(&plan, blocks, &[]).all.first().map(|f| f.pooled);
+    assert_eq!(pooled(&many), Some(12));
+    many.last_mut().unwrap().sent = 500;
+    assert_eq!(pooled(&many), Some(12));
+}

@@ -41,8 +41,14 @@ impl Values {
     }
 }
 
-/// Pairs of values of a metric at a load.
-pub(super) fn values(metric: Metric, blocks: &[Block], load: &Load) -> Result<Values, String> {
+/// Pairs of values of a metric at a load. `questions` of a block, if they are given, decide about pooling
+/// in place of those it had.
+pub(super) fn values(
+    metric: Metric,
+    blocks: &[Block],
+    load: &Load,
+    questions: Option<u64>,
+) -> Result<Values, String> {
     let pairs = pairs(blocks, load);
     if pairs.is_empty() {
         return Err("nothing was measured".to_owned());
@@ -50,7 +56,7 @@ pub(super) fn values(metric: Metric, blocks: &[Block], load: &Load) -> Result<Va
     let (values, pooled) = match metric {
         Metric::Quantile(part) => {
             let needed = metric.questions_needed();
-            let pooled = pool(&pairs, needed)?;
+            let pooled = pool(&pairs, needed, questions)?;
             let mut quantile = |blocks: &[&Block]| {
                 quantile(blocks, part).ok_or_else(|| "nothing was answered".to_owned())
             };
@@ -103,8 +109,9 @@ fn pairs<'b>(blocks: &'b [Block], load: &Load) -> Vec<(&'b Block, &'b Block)> {
 }
 
 /// How many neighbouring blocks together have enough queries for a quantile.
-fn pool(pairs: &[(&Block, &Block)], needed: u64) -> Result<usize, String> {
-    let fewest = pairs.iter().map(|(a, b)| a.sent.min(b.sent)).min().unwrap_or(0);
+fn pool(pairs: &[(&Block, &Block)], needed: u64, questions: Option<u64>) -> Result<usize, String> {
+    let fewest = || pairs.iter().map(|(a, b)| a.sent.min(b.sent)).min().unwrap_or(0);
+    let fewest = questions.unwrap_or_else(fewest);
     let pooled = needed.div_ceil(fewest.max(1)) as usize;
     let left = pairs.len() / pooled;
     if left < 6 && pooled > 1 {

@@ -60,6 +60,7 @@ fn file(findings: Vec<Finding>) -> ComparisonFile {
         finished_unix_ns: 60_000_000_000,
         interrupted: false,
         invalid_because: Vec::new(),
+        decided_after: None,
         notes: vec!["a note".into()],
         swap: None,
         a: party("1.11.3"),
