@@ -155,3 +155,47 @@ impl From<ResultFile> for Load {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A second in which the server ran for half of it, and waited for its CPU that part of it.
+    fn sample(cell: Cell, waited: f64) -> Sample {
+        let (ran, waited) = (Duration::from_millis(500), Duration::from_secs_f64(waited));
+        Sample {
+            server: "a",
+            repeat: 0,
+            cell,
+            tries: 1,
+            faults: Vec::new(),
+            load: Load { elapsed: 1.0, ..Load::default() },
+            cpus: 1,
+            account: Account { ran, waited },
+            upstream: Account::default(),
+            asked: 0,
+            resident: (None, None),
+        }
+    }
+
+    #[test]
+    fn what_others_took_from_a_server_or_the_load_says_of_itself_is_a_fault() {
+        let faults = |sample: &Sample, stolen: f64| sample.signs(stolen).faults();
+        let kinds = |sample: &Sample, stolen| {
+            faults(sample, stolen).iter().map(|fault| fault.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(&sample(Cell::ManyNames, 0.04), 0.005), []);
+        assert_eq!(kinds(&sample(Cell::ManyNames, 0.06), 0.02), [Kind::Stolen, Kind::Robbed]);
+        // Its client has the same CPU, as is meant.
+        assert_eq!(kinds(&sample(Cell::SameCpu, 0.06), 0.0), []);
+        let mut late = sample(Cell::ManyNames, 0.0);
+        late.load.invalid.push("late".to_owned());
+        assert_eq!(kinds(&late, 0.0), [Kind::Invalid]);
+        // A star in the tables is for what others took, not for what the load says.
+        for (mut sample, spoilt) in [(late, false), (sample(Cell::ManyNames, 0.06), true)] {
+            sample.faults = faults(&sample, 0.0);
+            assert_eq!(sample.is_spoilt(), spoilt);
+        }
+    }
+}
