@@ -3,15 +3,16 @@
 //! Every generator gets one CPU, the echo two others (as far as there are so many). What a generator
 //! did is not taken from its own report: the echo counts the answers and stamps the arrivals, and the
 //! kernel says how much CPU the generator's process used. Only the latency floor is the generator's
-//! own word, for no other program can know it. Repeats are interleaved and start with another generator
-//! each, so that what drifts on the machine hits all of them.
+//! own word, for no other program can know it. Order and repeats, and what happens when a measurement is
+//! disturbed, are those of `lab_experiment`: what drifts on the machine hits all generators.
 
+mod experiment;
 pub(crate) mod network;
 mod report;
 mod tools;
 
 use crate::child::Scratch;
-use crate::term::{self, Live, Style, Table};
+use crate::term::{self, Style, Table};
 use anyhow::{Context, Result, bail};
 use lab_echo::arrivals::Spacing;
 use lab_experiment::placement::{Placement, Wish};
@@ -44,6 +45,9 @@ pub(crate) struct Args {
     /// QPS where pacing is measured.
     #[arg(short = 'Q', long, default_value_t = 20_000)]
     rate: u32,
+    /// How often a measurement is repeated during which the hypervisor took CPU time.
+    #[arg(long, default_value_t = 1)]
+    retries: usize,
     /// Leave out the measurements across a veth pair.
     #[arg(long)]
     no_veth: bool,
@@ -85,25 +89,11 @@ struct Sample {
     floor: Option<(u64, u64)>,
 }
 
-/// Which CPUs are whose.
-struct Cpus {
-    echo: Vec<usize>,
-    load: Vec<usize>,
-}
-
-impl Cpus {
-    fn choose() -> Result<Self> {
-        let all = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
-        let wish = Wish { subject: 1..=2, helper: 0..=0, load: 1..=1 };
-        let Placement { subject, load, .. } = Placement::choose(&all, &wish);
-        Ok(Self { echo: subject, load })
-    }
-}
-
 struct Bench<'a> {
     args: &'a Args,
     stop: &'a AtomicBool,
-    cpus: Cpus,
+    /// The echo's, and the generators'.
+    cpus: Placement,
     scratch: Scratch,
     names: PathBuf,
     /// The veth pair, if there is one.
@@ -130,8 +120,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     for note in &notes {
         term::out(&term::paint(Style::Bad, note));
     }
-    let bench = Bench { args, stop, cpus: Cpus::choose()?, scratch, names, network };
-    let samples = bench.measure(&tools, &mut notes)?;
+    let cpus = crate::placed::choose(&Wish { subject: 1..=2, helper: 0..=0, load: 1..=1 })?;
+    let bench = Bench { args, stop, cpus, scratch, names, network };
+    let samples = experiment::measure(&bench, &tools, &mut notes)?;
     let report = report::Report { bench: &bench, tools: &tools, notes: &notes, samples: &samples };
     term::out(&report.text(&Table::framed));
     if let Some(path) = &args.docs {
@@ -142,39 +133,6 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
 }
 
 impl Bench<'_> {
-    fn measure(&self, tools: &[Tool], notes: &mut Vec<String>) -> Result<Vec<Sample>> {
-        let live = Live::new();
-        let mut samples = Vec::new();
-        let mut failed: Vec<&str> = Vec::new();
-        let routes: &[Route] = match self.network {
-            Some(_) => &[Route::Loopback, Route::Veth],
-            None => &[Route::Loopback],
-        };
-        for repeat in 0..self.args.repeats {
-            for route in routes {
-                for turn in 0..tools.len() {
-                    let Some(tool) = tools.get((turn + repeat) % tools.len()) else { continue };
-                    for cell in [Cell::Maximum, Cell::Pacing, Cell::Floor] {
-                        if failed.contains(&tool.name) || !tool.can(cell, *route) {
-                            continue;
-                        }
-                        let text = format!("{}, {route:?}, {cell:?}", tool.name);
-                        live.show(repeat as f64, self.args.repeats as f64, &text);
-                        match self.sample(tool, *route, cell) {
-                            Ok(sample) => samples.push(sample),
-                            Err(_) if self.stop.load(Ordering::Relaxed) => bail!("interrupted"),
-                            Err(why) => {
-                                failed.push(tool.name);
-                                notes.push(format!("{} failed: {why:#}", tool.name));
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        Ok(samples)
-    }
-
     fn sample(&self, tool: &Tool, route: Route, cell: Cell) -> Result<Sample> {
         let file = (cell == Cell::Pacing).then(|| self.scratch.path().join("arrivals"));
         let echo = self.echo(route, file.as_deref())?;
@@ -243,13 +201,13 @@ impl Bench<'_> {
             Route::Loopback => "127.0.0.1:0".to_owned(),
             Route::Veth => format!("{}:5300", network::SERVER),
         };
-        let threads = self.cpus.echo.len().to_string();
+        let threads = self.cpus.subject.len().to_string();
         command.args(["echo", "--json", "--listen", &listen, "-T", &threads]);
         if let Some(file) = arrivals {
             command.arg("--arrivals-file").arg(file);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = lab_sys::cpu::spawn_confined(&mut command, &self.cpus.echo)?;
+        let mut child = lab_sys::cpu::spawn_confined(&mut command, &self.cpus.subject)?;
         let mut line = String::new();
         if let Some(errors) = child.stderr.take() {
             BufReader::new(errors).read_line(&mut line)?;

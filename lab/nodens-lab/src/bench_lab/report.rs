@@ -183,7 +183,7 @@ fn about(bench: &Bench<'_>, tools: &[Tool], notes: &[String]) -> Vec<String> {
             "- {} repeats of {} s each, interleaved; medians, ± half the range",
             bench.args.repeats, bench.args.seconds
         ),
-        format!("- CPUs: echo {:?}, generator {:?}", bench.cpus.echo, bench.cpus.load),
+        format!("- CPUs: echo {:?}, generator {:?}", bench.cpus.subject, bench.cpus.load),
         format!(
             "- {}, Linux {}, load average at the end {}",
             model.trim_start_matches([' ', '\t', ':']),
