@@ -7,6 +7,7 @@
 mod big_zone;
 mod catalog_start;
 mod configs;
+mod experiment;
 mod fan_out;
 mod ixfr;
 mod loads;
@@ -90,6 +91,9 @@ pub(crate) struct Args {
     /// The part of a server's highest rate that it is loaded with.
     #[arg(long, default_value = "20%", value_parser = lab_units::part)]
     load: f64,
+    /// How often a server is measured again because the hypervisor took CPU time or the load was INVALID.
+    #[arg(long, default_value_t = 0)]
+    retries: usize,
     /// When a server that has not served everything is given up.
     #[arg(long, value_name = "TIME", default_value = "20min", value_parser = lab_units::whole_seconds)]
     patience: f64,
@@ -101,29 +105,19 @@ pub(crate) struct Args {
     out: PathBuf,
 }
 
-/// Who runs where.
-struct Cpus {
-    server: Vec<usize>,
-    /// The primary and the load.
-    others: Vec<usize>,
-}
-
-impl Cpus {
-    /// Half for the server under test, half for the rest; all share a single one.
-    fn choose() -> Result<Self> {
-        let all = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
-        let others = all.len().div_ceil(2);
-        let wish = Wish { subject: 1..=usize::MAX, helper: 0..=0, load: others..=others };
-        let Placement { subject, load, .. } = Placement::choose(&all, &wish);
-        Ok(Self { server: subject, others: load })
-    }
+/// Half of the CPUs for the server under test, half for the primary and the load; all share a single one.
+fn cpus() -> Result<Placement> {
+    let all = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?.len();
+    let others = all.div_ceil(2);
+    crate::placed::choose(&Wish { subject: 1..=usize::MAX, helper: 0..=0, load: others..=others })
 }
 
 /// What all scenarios need.
 struct Lab<'a> {
     args: &'a Args,
     stop: &'a AtomicBool,
-    cpus: Cpus,
+    /// The server's, and those of the primary and the load.
+    cpus: Placement,
     peers: &'a [Peer],
     scratch: Scratch,
 }
@@ -146,7 +140,7 @@ impl Lab<'_> {
                 read("/proc/sys/kernel/osrelease").trim(),
                 load.join(" ")
             ),
-            format!("CPUs: server {:?}, primary and load {:?}", self.cpus.server, self.cpus.others),
+            format!("CPUs: server {:?}, primary and load {:?}", self.cpus.subject, self.cpus.load),
         ]
     }
 }
@@ -192,7 +186,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         bail!("none of the servers is installed");
     }
     lab_sys::limits::raise_descriptors(DESCRIPTORS)?;
-    let lab = Lab { args, stop, cpus: Cpus::choose()?, peers: &peers, scratch: Scratch::new()? };
+    let lab = Lab { args, stop, cpus: cpus()?, peers: &peers, scratch: Scratch::new()? };
     for scenario in &args.scenarios {
         let mut sheet: Sheet = match scenario {
             Scenario::CatalogStart => catalog_start::run(&lab)?,

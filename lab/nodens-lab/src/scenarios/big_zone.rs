@@ -3,12 +3,11 @@
 
 use super::loads::{self, Loaded};
 use super::memory;
-use super::probe::stopped;
 use super::servers::{Peer, Role, Setup};
-use super::sheet::{Sheet, Unit};
+use super::sheet::{Part, Sheet, Unit};
 use super::started::{Secondary, await_address};
 use super::zones::{LARGE, Which, Zones, name_of_large};
-use super::{Lab, Progress};
+use super::{Lab, Progress, experiment};
 use crate::child::{Server, free_address};
 use crate::term;
 use anyhow::{Context, Result};
@@ -47,13 +46,7 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Sheet> {
         term::percent(lab.args.load)
     );
     let mut sheet = Sheet::new("big-zone-change", title, &columns);
-    for peer in lab.peers {
-        if let Err(error) = one(lab, peer, &mut sheet) {
-            stopped(lab.stop)?;
-            sheet.notes.push(format!("{}: {error:#}", peer.name));
-            sheet.row(peer.name, Vec::new());
-        }
-    }
+    experiment::run(lab, lab.peers.iter().collect(), &mut sheet, one)?;
     sheet.notes.push(format!(
         "each load takes {} s; a transfer, or the next version of the file, begins {} s after the end of the one before it",
         lab.args.seconds,
@@ -91,7 +84,7 @@ impl Plan {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let disturbance = scope.spawn(|| -> Result<u32> {
-                loads::stand_back(&lab.cpus.others);
+                loads::stand_back(&lab.cpus.load);
                 let mut count = 0;
                 while !over.load(Ordering::Relaxed) {
                     disturb()?;
@@ -121,7 +114,7 @@ fn lateness(loads: [&Loaded; 5]) -> String {
     loads.map(|of| term::quantile(of.outcome.tally.lateness.quantile(0.999))).join(", ")
 }
 
-fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
+fn one(lab: &Lab<'_>, peer: &Peer, part: &mut Part) -> Result<()> {
     let progress = Progress::new(peer.name);
     let zones = Zones::new(0, lab.args.records, 1).whole_only();
     let place = (free_address()?, Vec::new());
@@ -140,22 +133,25 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
         |of: &Loaded, quiet: &Loaded| tail(of).zip(tail(quiet)).map(|(of, quiet)| of / quiet);
     let loads = [&quiet, &coming, &going, &file_quiet, &file];
     let lost: u64 = loads.into_iter().map(Loaded::lost).sum();
-    sheet.row(
-        peer.name,
-        vec![
-            Some(plan.rate),
-            tail(&quiet),
-            tail(&coming),
-            over(&coming, &quiet),
-            tail(&going),
-            over(&going, &quiet),
-            tail(&file_quiet),
-            tail(&file),
-            over(&file, &file_quiet),
-            Some(lost as f64),
-        ],
-    );
-    sheet.notes.push(format!(
+    let names = ["quiet", "transferred in", "transferred out", "file, quiet", "file read again"];
+    for (name, of) in names.into_iter().zip(loads) {
+        let reasons = of.outcome.verdict.invalid.iter();
+        part.invalid
+            .extend(reasons.map(|reason| format!("{name}: the generator was disturbed: {reason}")));
+    }
+    part.values = vec![
+        Some(plan.rate),
+        tail(&quiet),
+        tail(&coming),
+        over(&coming, &quiet),
+        tail(&going),
+        over(&going, &quiet),
+        tail(&file_quiet),
+        tail(&file),
+        over(&file, &file_quiet),
+        Some(lost as f64),
+    ];
+    part.notes.push(format!(
         "{}: {}; {count_in} transfers in, {count_out} out, {count_file} versions of the file; p99.9 of how late queries were sent: {}",
         peer.name,
         peer.version,
@@ -202,12 +198,12 @@ fn from_file(lab: &Lab<'_>, peer: &Peer, progress: &Progress) -> Result<(Loaded,
         address: free_address()?,
         primary: free_address()?,
         folder: lab.scratch.folder(&format!("big-{}", peer.name))?,
-        threads: lab.cpus.server.len(),
+        threads: lab.cpus.subject.len(),
         members: 0,
         file: file.clone(),
         secondaries: Vec::new(),
     };
-    let mut server = peer.start(&setup, &lab.cpus.server)?;
+    let mut server = peer.start(&setup, &lab.cpus.subject)?;
     let last = name_of_large(lab.args.records.saturating_sub(1))?;
     progress.say("reads the file");
     await_address(lab, &mut server, setup.address, (&last, None), progress)?;

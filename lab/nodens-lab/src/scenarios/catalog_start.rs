@@ -4,9 +4,9 @@
 use super::primary::Primary;
 use super::probe::{Sweep, stopped};
 use super::servers::{Peer, Role, Setup};
-use super::sheet::{Sheet, Unit};
+use super::sheet::{Part, Sheet, Unit};
 use super::zones::{RECORDS_OF_MEMBER, Zones, www};
-use super::{Lab, Progress};
+use super::{Lab, Progress, experiment};
 use crate::child::{Server, free_address};
 use crate::term;
 use anyhow::{Context, Result, bail};
@@ -43,16 +43,7 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Sheet> {
         term::count(zones.into())
     );
     let mut sheet = Sheet::new("catalog-start", title, &columns);
-    for peer in lab.peers {
-        match one(lab, peer, &mut sheet) {
-            Ok(()) => {}
-            Err(error) if stopped(lab.stop).is_ok() => {
-                sheet.notes.push(format!("{}: {error:#}", peer.name));
-                sheet.row(peer.name, Vec::new());
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    experiment::run(lab, lab.peers.iter().collect(), &mut sheet, one)?;
     if lab.peers.iter().any(|peer| !peer.has_catalogs()) {
         sheet.notes.push(
             "nsd has no catalogs in this version: it reads the same members from its zone list"
@@ -63,15 +54,15 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Sheet> {
     Ok(sheet)
 }
 
-fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
+fn one(lab: &Lab<'_>, peer: &Peer, part: &mut Part) -> Result<()> {
     let progress = Progress::new(peer.name);
-    let primary = Primary::start(Zones::new(lab.args.zones, 0, 0), &lab.cpus.others)?;
+    let primary = Primary::start(Zones::new(lab.args.zones, 0, 0), &lab.cpus.load)?;
     let setup = Setup {
         role: Role::Members,
         address: free_address()?,
         primary: primary.address,
         folder: lab.scratch.folder(&format!("catalog-{}", peer.name))?,
-        threads: lab.cpus.server.len(),
+        threads: lab.cpus.subject.len(),
         members: lab.args.zones,
         file: lab.scratch.path().join("none"),
         secondaries: Vec::new(),
@@ -79,7 +70,7 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
     let (mut server, network) = start(lab, peer, &setup, &progress)?;
     let (transfers, octets) = primary.transfers();
     let busy = primary.account().ran;
-    sheet.notes.push(format!(
+    part.notes.push(format!(
         "{}: {}; {} transfers of {} octets from the primary, which used {:.1} s of its CPU",
         peer.name,
         peer.version,
@@ -93,20 +84,17 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
     let (server, disk) = start(lab, peer, &setup, &progress)?;
     drop(server);
     let seconds = |time: Duration| Some(time.as_secs_f64());
-    sheet.row(
-        peer.name,
-        vec![
-            seconds(network.took),
-            seconds(network.cpu),
-            seconds(disk.took),
-            seconds(disk.cpu),
-            Some(network.took.as_secs_f64() / disk.took.as_secs_f64().max(1e-3)),
-            network.memory.map(|octets| octets as f64),
-            network.peak.map(|octets| octets as f64),
-        ],
-    );
+    part.values = vec![
+        seconds(network.took),
+        seconds(network.cpu),
+        seconds(disk.took),
+        seconds(disk.cpu),
+        Some(network.took.as_secs_f64() / disk.took.as_secs_f64().max(1e-3)),
+        network.memory.map(|octets| octets as f64),
+        network.peak.map(|octets| octets as f64),
+    ];
     if ended > QUIET {
-        sheet.notes.push(format!("{}: took {:.1} s to end", peer.name, ended.as_secs_f64()));
+        part.notes.push(format!("{}: took {:.1} s to end", peer.name, ended.as_secs_f64()));
     }
     // What it wrote for so many zones takes room that the next one needs.
     _ = std::fs::remove_dir_all(&setup.folder);
@@ -123,7 +111,7 @@ fn start(
     let names = (0..setup.members).map(www).collect::<Result<_>>()?;
     let mut sweep = Sweep::new(setup.address, names, lab.args.seed)?;
     let begin = Instant::now();
-    let mut server = peer.start(setup, &lab.cpus.server)?;
+    let mut server = peer.start(setup, &lab.cpus.subject)?;
     sweep.finish(|left| {
         stopped(lab.stop)?;
         server.check()?;

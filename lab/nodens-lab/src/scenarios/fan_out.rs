@@ -3,10 +3,10 @@
 use super::probe::stopped;
 use super::readers::Readers;
 use super::servers::Peer;
-use super::sheet::{Sheet, Unit};
+use super::sheet::{Part, Sheet, Unit};
 use super::started::Secondary;
 use super::zones::{LARGE, Which, Zones};
-use super::{Lab, Progress};
+use super::{Lab, Progress, experiment};
 use crate::child::free_address;
 use crate::term;
 use anyhow::{Result, bail};
@@ -33,18 +33,12 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Sheet> {
         term::count(records.into())
     );
     let mut sheet = Sheet::new("fan-out", title, &columns);
-    for peer in lab.peers {
-        if let Err(error) = one(lab, peer, &mut sheet) {
-            stopped(lab.stop)?;
-            sheet.notes.push(format!("{}: {error:#}", peer.name));
-            sheet.row(peer.name, Vec::new());
-        }
-    }
+    experiment::run(lab, lab.peers.iter().collect(), &mut sheet, one)?;
     sheet.notes.push("the lab notifies the server, which transfers the differences and notifies the secondaries; these are parts of the lab, ask for the differences at once and keep no records".to_owned());
     Ok(sheet)
 }
 
-fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
+fn one(lab: &Lab<'_>, peer: &Peer, part: &mut Part) -> Result<()> {
     let progress = Progress::new(peer.name);
     let address = free_address()?;
     let readers = Readers::start(lab.args.secondaries, address, &Name::parse(LARGE)?, 1)?;
@@ -74,7 +68,7 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
     times.sort();
     let nanos = |time: Option<&Duration>| time.map(|time| time.as_nanos() as f64);
     let (median, best, worst) = (times.get(ROUNDS / 2), times.first(), times.last());
-    sheet.row(peer.name, [median, best, worst].map(nanos).to_vec());
-    sheet.notes.push(format!("{}: {}", peer.name, peer.version));
+    part.values = [median, best, worst].map(nanos).to_vec();
+    part.notes.push(format!("{}: {}", peer.name, peer.version));
     Ok(())
 }

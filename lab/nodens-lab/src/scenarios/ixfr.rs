@@ -3,10 +3,10 @@
 
 use super::probe::stopped;
 use super::servers::Peer;
-use super::sheet::{Sheet, Unit};
+use super::sheet::{Part, Sheet, Unit};
 use super::started::{Secondary, await_address};
 use super::zones::{Which, Zones, name_of_large};
-use super::{Lab, Progress};
+use super::{Lab, Progress, experiment};
 use crate::child::free_address;
 use crate::term;
 use anyhow::Result;
@@ -39,18 +39,12 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Sheet> {
         term::count(count.into())
     );
     let mut sheet = Sheet::new("ixfr", title, &columns);
-    for peer in lab.peers {
-        if let Err(error) = one(lab, peer, &mut sheet) {
-            stopped(lab.stop)?;
-            sheet.notes.push(format!("{}: {error:#}", peer.name));
-            sheet.row(peer.name, Vec::new());
-        }
-    }
+    experiment::run(lab, lab.peers.iter().collect(), &mut sheet, one)?;
     sheet.notes.push("octets are those that the primary sent, without TCP; the time is from the change, which is notified at once, to the first answer with it".to_owned());
     Ok(sheet)
 }
 
-fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
+fn one(lab: &Lab<'_>, peer: &Peer, part: &mut Part) -> Result<()> {
     let progress = Progress::new(peer.name);
     let zones = Zones::new(0, lab.args.records, CHANGES);
     let place = (free_address()?, Vec::new());
@@ -82,19 +76,16 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
     times.sort();
     let number = |value: Option<u64>| value.map(|value| value as f64);
     let nanos = |time: Option<&Duration>| time.map(|time| time.as_nanos() as f64);
-    sheet.row(
-        peer.name,
-        vec![
-            Some(whole as f64),
-            Some(octets as f64),
-            nanos(times.get(times.len() / 2)),
-            nanos(times.last()),
-            nanos(Some(&(cpu / TIMED))),
-            number(before),
-            number(after),
-        ],
-    );
-    sheet.notes.push(format!(
+    part.values = vec![
+        Some(whole as f64),
+        Some(octets as f64),
+        nanos(times.get(times.len() / 2)),
+        nanos(times.last()),
+        nanos(Some(&(cpu / TIMED))),
+        number(before),
+        number(after),
+    ];
+    part.notes.push(format!(
         "{}: {}; {transfers} transfers for {TIMED} changes, {} for the others",
         peer.name,
         peer.version,

@@ -49,7 +49,7 @@ fn config(lab: &Lab<'_>, server: SocketAddr) -> Config {
     Config {
         timeout: TIMEOUT,
         clients: CLIENTS,
-        cpus: lab.cpus.others.clone(),
+        cpus: lab.cpus.load.clone(),
         // The primary has the same CPUs.
         spin: Spin::Never,
         seed: lab.args.seed,

@@ -5,9 +5,9 @@ use super::loads::{self, Loaded};
 use super::primary::Primary;
 use super::probe::{PAUSE, Probe, Sweep, stopped};
 use super::servers::{Peer, Role, Setup};
-use super::sheet::{Sheet, Unit};
+use super::sheet::{Part, Sheet, Unit};
 use super::zones::{Which, Zones, www};
-use super::{Lab, Progress};
+use super::{Lab, Progress, experiment};
 use crate::child::{Server, free_address};
 use crate::term;
 use anyhow::{Context, Result, bail};
@@ -43,13 +43,8 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Sheet> {
         term::percent(lab.args.load)
     );
     let mut sheet = Sheet::new("members-change", title, &columns);
-    for peer in lab.peers.iter().filter(|peer| peer.has_catalogs()) {
-        if let Err(error) = one(lab, peer, &mut sheet) {
-            stopped(lab.stop)?;
-            sheet.notes.push(format!("{}: {error:#}", peer.name));
-            sheet.row(peer.name, Vec::new());
-        }
-    }
+    let peers = lab.peers.iter().filter(|peer| peer.has_catalogs()).collect();
+    experiment::run(lab, peers, &mut sheet, one)?;
     sheet.notes.push(format!(
         "static is the mean of two loads, one before the changes and one after, each half as long as the {} s with changes; names that are asked for belong to members that stay, half of which change",
         lab.args.seconds
@@ -70,15 +65,15 @@ impl Plan {
     }
 }
 
-fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
+fn one(lab: &Lab<'_>, peer: &Peer, part: &mut Part) -> Result<()> {
     let progress = Progress::new(peer.name);
-    let primary = Primary::start(Zones::new(lab.args.zones, 0, 0), &lab.cpus.others)?;
+    let primary = Primary::start(Zones::new(lab.args.zones, 0, 0), &lab.cpus.load)?;
     let setup = Setup {
         role: Role::Members,
         address: free_address()?,
         primary: primary.address,
         folder: lab.scratch.folder(&format!("members-{}", peer.name))?,
-        threads: lab.cpus.server.len(),
+        threads: lab.cpus.subject.len(),
         members: lab.args.zones,
         file: lab.scratch.path().join("none"),
         secondaries: Vec::new(),
@@ -97,7 +92,7 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
     std::thread::sleep(REST);
     progress.say("static again");
     let second = plan.load(lab, half, &format!("{}, static again", peer.name))?;
-    note(lab, peer, sheet, [&first, &changing, &second], behind, rate)?;
+    note(peer, part, [&first, &changing, &second], behind, rate);
     drop(server);
     _ = std::fs::remove_dir_all(&setup.folder);
     Ok(())
@@ -108,7 +103,7 @@ fn started(lab: &Lab<'_>, peer: &Peer, setup: &Setup, progress: &Progress) -> Re
     let names = (0..setup.members).map(www).collect::<Result<_>>()?;
     let mut sweep = Sweep::new(setup.address, names, lab.args.seed)?;
     let begin = Instant::now();
-    let mut server = peer.start(setup, &lab.cpus.server)?;
+    let mut server = peer.start(setup, &lab.cpus.subject)?;
     sweep.finish(|left| {
         stopped(lab.stop)?;
         server.check()?;
@@ -251,13 +246,12 @@ fn behind(
 }
 
 fn note(
-    lab: &Lab<'_>,
     peer: &Peer,
-    sheet: &mut Sheet,
+    part: &mut Part,
     [first, changing, second]: [&Loaded; 3],
     behind: Duration,
     rate: f64,
-) -> Result<()> {
+) {
     let mut quiet = first.outcome.tally.response.clone();
     quiet.merge(&second.outcome.tally.response);
     let busy = &changing.outcome.tally.response;
@@ -267,40 +261,29 @@ fn note(
     };
     let ratio = at(busy, 0.999).zip(at(&quiet, 0.999)).map(|(busy, quiet)| busy / quiet);
     let lost = first.lost() + changing.lost() + second.lost();
-    sheet.row(
-        peer.name,
-        vec![
-            Some(rate),
-            at(&quiet, 0.5),
-            at(&quiet, 0.99),
-            at(&quiet, 0.999),
-            at(busy, 0.5),
-            at(busy, 0.99),
-            at(busy, 0.999),
-            ratio,
-            at(busy, 1.0),
-            Some(lost as f64),
-            Some(behind.as_secs_f64()),
-        ],
-    );
+    part.values = vec![
+        Some(rate),
+        at(&quiet, 0.5),
+        at(&quiet, 0.99),
+        at(&quiet, 0.999),
+        at(busy, 0.5),
+        at(busy, 0.99),
+        at(busy, 0.999),
+        ratio,
+        at(busy, 1.0),
+        Some(lost as f64),
+        Some(behind.as_secs_f64()),
+    ];
     let halves = [first, second].map(|of| at(&of.outcome.tally.response, 0.999).unwrap_or(0.0));
     let [before, after] = halves.map(term::nanos);
-    sheet.notes.push(format!(
+    part.notes.push(format!(
         "{}: {}; static p99.9 {before} before and {after} after",
         peer.name, peer.version
     ));
-    std::fs::create_dir_all(&lab.args.out)?;
-    let mut sources = Vec::new();
     for (name, of) in [("static", first), ("changing", changing)] {
-        let path = lab.args.out.join(format!("members-change-{}-{name}.json", peer.name));
-        lab_result::write(&path, &of.result)?;
-        sources.push(lab_report::read(&path)?);
-        for reason in &of.outcome.verdict.invalid {
-            sheet
-                .notes
-                .push(format!("{}, {name}: the generator was disturbed: {reason}", peer.name));
-        }
+        part.results.push((name, of.result.clone()));
+        let reasons = of.outcome.verdict.invalid.iter();
+        part.invalid
+            .extend(reasons.map(|reason| format!("{name}: the generator was disturbed: {reason}")));
     }
-    let page = lab.args.out.join(format!("members-change-{}.html", peer.name));
-    crate::report::write(&page, &sources, None)
 }

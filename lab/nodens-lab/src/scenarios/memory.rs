@@ -2,9 +2,9 @@
 
 use super::probe::{PAUSE, Probe, stopped};
 use super::servers::{Peer, Role, Setup};
-use super::sheet::{Sheet, Unit};
+use super::sheet::{Part, Sheet, Unit};
 use super::zones::{master_file, name_of_large};
-use super::{Lab, Progress};
+use super::{Lab, Progress, experiment};
 use crate::child::free_address;
 use crate::term;
 use anyhow::{Result, bail};
@@ -27,30 +27,26 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Sheet> {
     let title = format!("A zone of {} records from a master file", term::count(records.into()));
     let mut sheet = Sheet::new("memory-million", title, &columns);
     let (small, large) = (file(lab, 1)?, file(lab, records)?);
-    for peer in lab.peers {
+    let one = |lab: &Lab<'_>, peer: &Peer, part: &mut Part| {
         let progress = Progress::new(peer.name);
-        let one = |file, count| measured(lab, peer, file, count, &progress);
+        part.notes.push(format!("{}: {}", peer.name, peer.version));
         // What the server takes without the records.
-        match one(&small, 1).and_then(|none| Ok((none, one(&large, records)?))) {
-            Ok((none, all)) => {
-                let memory = |of: &Loaded| of.memory.map(|octets| octets as f64);
-                let each = memory(&all)
-                    .zip(memory(&none))
-                    .map(|(all, none)| (all - none) / f64::from(records));
-                let (took, cpu) = (all.took.as_secs_f64(), all.cpu.as_secs_f64());
-                let peak = all.peak.map(|octets| octets as f64);
-                sheet.row(peer.name, vec![Some(took), Some(cpu), memory(&all), each, peak]);
-            }
-            Err(error) => {
-                stopped(lab.stop)?;
-                sheet.notes.push(format!("{}: {error:#}", peer.name));
-                sheet.row(peer.name, Vec::new());
-            }
-        }
-        sheet.notes.push(format!("{}: {}", peer.name, peer.version));
-    }
+        let none = measured(lab, peer, &small, 1, &progress)?;
+        let all = measured(lab, peer, &large, records, &progress)?;
+        part.values = values(&none, &all, records);
+        Ok(())
+    };
+    experiment::run(lab, lab.peers.iter().collect(), &mut sheet, one)?;
     sheet.notes.push("memory is the proportional set size of all processes two seconds after the first answer; octets a record are what is more than with a zone of one record".to_owned());
     Ok(sheet)
+}
+
+fn values(none: &Loaded, all: &Loaded, records: u32) -> Vec<Option<f64>> {
+    let memory = |of: &Loaded| of.memory.map(|octets| octets as f64);
+    let each = memory(all).zip(memory(none)).map(|(all, none)| (all - none) / f64::from(records));
+    let (took, cpu) = (all.took.as_secs_f64(), all.cpu.as_secs_f64());
+    let peak = all.peak.map(|octets| octets as f64);
+    vec![Some(took), Some(cpu), memory(all), each, peak]
 }
 
 /// The master file of a zone of so many addresses.
@@ -89,7 +85,7 @@ fn measured(
         address: free_address()?,
         primary: free_address()?,
         folder: lab.scratch.folder(&format!("file-{}", peer.name))?,
-        threads: lab.cpus.server.len(),
+        threads: lab.cpus.subject.len(),
         members: 0,
         file: file.to_owned(),
         secondaries: Vec::new(),
@@ -97,7 +93,7 @@ fn measured(
     let mut probe = Probe::new(setup.address)?;
     let last = name_of_large(records - 1)?;
     let begin = Instant::now();
-    let mut server = peer.start(&setup, &lab.cpus.server)?;
+    let mut server = peer.start(&setup, &lab.cpus.subject)?;
     while !probe.has(&last, |_| true)? {
         stopped(lab.stop)?;
         server.check()?;

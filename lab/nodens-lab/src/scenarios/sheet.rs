@@ -4,6 +4,7 @@ use crate::term::{self, Style, Table};
 use anyhow::{Context, Result};
 pub(super) use lab_report::Unit;
 use lab_report::{Row, ScenarioFile};
+use lab_result::ResultFile;
 use std::path::Path;
 
 /// One table: a row for each server, in the order of the measurements.
@@ -13,14 +14,35 @@ pub(super) struct Sheet {
     pub(super) notes: Vec<String>,
 }
 
+/// What was found of one server.
+#[derive(Default)]
+pub(super) struct Part {
+    /// Its row, in the order of the columns; what is missing at the end was not measured.
+    pub(super) values: Vec<Option<f64>>,
+    pub(super) notes: Vec<String>,
+    /// Why the work of what measures it is INVALID.
+    pub(super) invalid: Vec<String>,
+    /// Loads that have a file of their own, by the end of its name.
+    pub(super) results: Vec<(&'static str, ResultFile)>,
+}
+
 impl Sheet {
     /// The columns have a name for programs, one for people, and a unit.
     pub(super) fn new(scenario: &str, title: String, columns: &[(&str, &str, Unit)]) -> Self {
         Self { file: ScenarioFile::new(scenario, title, columns), notes: Vec::new() }
     }
 
-    /// Adds a row; what is missing at its end was not measured.
-    pub(super) fn row(&mut self, server: &str, mut values: Vec<Option<f64>>) {
+    pub(super) fn scenario(&self) -> &str {
+        &self.file.scenario
+    }
+
+    /// Adds what was found of a server.
+    pub(super) fn take(&mut self, server: &str, part: Part) {
+        self.notes.extend(part.notes);
+        self.row(server, part.values);
+    }
+
+    fn row(&mut self, server: &str, mut values: Vec<Option<f64>>) {
         values.resize(self.file.columns.len(), None);
         self.file.rows.push(Row { server: server.to_owned(), values });
     }

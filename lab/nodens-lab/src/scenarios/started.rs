@@ -28,18 +28,18 @@ impl Secondary {
         (address, secondaries): (SocketAddr, Vec<SocketAddr>),
         progress: &Progress,
     ) -> Result<Self> {
-        let primary = Primary::start(zones, &lab.cpus.others)?;
+        let primary = Primary::start(zones, &lab.cpus.load)?;
         let setup = Setup {
             role: Role::Secondary,
             address,
             primary: primary.address,
             folder: lab.scratch.folder(&format!("secondary-{}", peer.name))?,
-            threads: lab.cpus.server.len(),
+            threads: lab.cpus.subject.len(),
             members: 0,
             file: PathBuf::new(),
             secondaries,
         };
-        let mut server = peer.start(&setup, &lab.cpus.server)?;
+        let mut server = peer.start(&setup, &lab.cpus.subject)?;
         let last = name_of_large(lab.args.records.saturating_sub(1))?;
         progress.say("transfers the zone");
         await_address(lab, &mut server, setup.address, (&last, None), progress)?;
