@@ -344,6 +344,7 @@ pub(crate) fn plan(file: &ComparisonFile) -> Markup {
         ("decided by", format!("{}, {}, {}", name(primary), primary.set, primary.load)),
         ("level", text::trimmed(plan.alpha, 4)),
         (if plan.sequential { "pairs at most" } else { "pairs" }, pairs),
+        ("servers of a pair", if plan.duet { "at the same time" } else { "in turn" }.to_owned()),
         ("pairs of A with itself", plan.noise_pairs.to_string()),
         ("block", text::nanos(plan.block_ns as f64)),
         ("warm-up of each block", text::nanos(plan.warm_up_ns as f64)),

@@ -138,6 +138,10 @@ pub struct ComparisonPlan {
     /// and intervals hold at every number of pairs.
     #[serde(default)]
     pub sequential: bool,
+    /// Whether both servers of a pair are loaded at the same time, side by side. Values of one side are
+    /// then not those of a server alone.
+    #[serde(default)]
+    pub duet: bool,
 }
 
 /// One metric of one set at one load.
@@ -312,7 +316,7 @@ pub struct Block {
     pub phase: String,
     /// Pair within the phase, from 0.
     pub pair: usize,
-    /// Whether it was measured first in its pair.
+    /// Whether it was measured first in its pair; in a duet, whether it had the first of both places.
     pub first: bool,
     /// `a` or `b`; in the noise phase `b` is A's twin.
     pub side: String,

@@ -63,6 +63,45 @@ pub fn pin(cpus: &[usize]) -> io::Result<()> {
     crate::check(libc::c_long::from(result)).map(drop)
 }
 
+/// Lets all threads of a process, and those that they start from now on, run on `cpus` only.
+///
+/// # Errors
+///
+/// A process that does not exist or is not ours to move.
+pub fn move_process(pid: u32, cpus: &[usize]) -> io::Result<()> {
+    let set = set_of(cpus);
+    let mut moved = std::collections::BTreeSet::new();
+    // A thread that was started meanwhile may have been started by one that was not moved yet.
+    loop {
+        let before = moved.len();
+        for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+            let name = entry?.file_name();
+            let Some(thread) = name.to_str().and_then(|name| name.parse::<libc::pid_t>().ok())
+            else {
+                continue;
+            };
+            if moved.insert(thread) {
+                move_thread(thread, &set)?;
+            }
+        }
+        if moved.len() == before {
+            return Ok(());
+        }
+    }
+}
+
+/// A thread that has ended meanwhile needs no place.
+fn move_thread(thread: libc::pid_t, set: &libc::cpu_set_t) -> io::Result<()> {
+    // SAFETY: `set` is readable and its true size is given.
+    let result = unsafe {
+        libc::sched_setaffinity(thread, mem::size_of::<libc::cpu_set_t>(), std::ptr::from_ref(set))
+    };
+    match crate::check(libc::c_long::from(result)) {
+        Err(error) if error.raw_os_error() != Some(libc::ESRCH) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 fn set_of(cpus: &[usize]) -> libc::cpu_set_t {
     // SAFETY: all zeroes is the empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
@@ -140,6 +179,20 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn a_process_moves_with_all_its_threads() {
+        let mut command = Command::new("sleep");
+        let mut child = spawn_confined(command.arg("60"), &[]).unwrap();
+        let cpu = *allowed().unwrap().last().unwrap();
+        move_process(child.id(), &[cpu]).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list:")).unwrap();
+        assert_eq!(line.split_ascii_whitespace().nth(1), Some(&*cpu.to_string()));
+        assert!(move_process(u32::MAX >> 4, &[cpu]).is_err());
     }
 
     #[test]

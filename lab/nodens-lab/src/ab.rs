@@ -5,6 +5,8 @@
 //! down before the first block. See `docs/comparing.md`.
 
 mod args;
+mod ask;
+mod duet;
 pub(crate) mod findings;
 mod kube;
 pub(crate) mod measure;
@@ -19,12 +21,13 @@ use crate::child::Scratch;
 use crate::export::Kept;
 use crate::term::{self, Live, Style};
 use anyhow::{Context, Result};
+use ask::Generator;
 use lab_experiment::placement::{Placement, Sharing, Wish};
 use lab_result::Generator as Program;
 use lab_result::collect::Collector;
 use lab_result::comparison::{self, Block, ComparisonFile, ComparisonPlan, Load, Verdict};
 use lab_result::export::Options;
-use measure::{Bench, COMPARISON, Generator, Phase};
+use measure::{Bench, COMPARISON, Phase};
 use plan::Set;
 use sha2::{Digest, Sha256};
 use side::{Spec, Starter};
@@ -114,7 +117,7 @@ fn bench<'a>(
     let allowed = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
     let (mut cpus, mut server_cpus) = (args.cpus.clone(), args.server_cpus.clone());
     let started_here = specs.iter().any(Spec::is_command);
-    if started_here && cpus.is_empty() && server_cpus.is_empty() {
+    if started_here && !args.duet && cpus.is_empty() && server_cpus.is_empty() {
         let wish =
             Wish { subject: 1..=usize::MAX, helper: 0..=0, load: args.threads..=args.threads };
         let placed = Placement::choose(&allowed, &wish);
@@ -123,6 +126,10 @@ fn bench<'a>(
         }
     }
     let probe = sets.first().context("there are no queries")?.workload.clone();
+    let places = duet::places(args)?;
+    if let Some(places) = &places {
+        (server_cpus, cpus) = duet::all(places);
+    }
     let scratch = Scratch::new()?;
     let generator = Generator {
         clients: args.clients,
@@ -137,6 +144,7 @@ fn bench<'a>(
         starter: Starter { stop, scratch, cpus: server_cpus, probe, started: 0 },
         stop,
         retries: args.retries,
+        places,
         live: Some(Live::new()),
         done: (0, 0),
     })
@@ -253,8 +261,10 @@ pub(crate) fn conclude(
     let Measured { noise, comparison, provenance, parties: [a, b], started } = measured;
     let quiet = findings::findings(&plan, &noise, &[]);
     let found = findings::findings(&plan, &comparison, &quiet.all);
-    let costs = findings::costs(&plan, &comparison);
+    // What a server costs beside another one is not what it costs.
+    let costs = if plan.duet { Vec::new() } else { findings::costs(&plan, &comparison) };
     let (invalid_because, mut notes) = judge(&plan, &comparison);
+    notes.extend(duet::notes(&plan));
     let primary = found.all.first().filter(|finding| finding.primary);
     notes.extend(found.notes);
     let twin = quiet.all.first().filter(|twin| twin.primary);

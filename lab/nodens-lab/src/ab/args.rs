@@ -82,6 +82,12 @@ pub(crate) struct Args {
     /// is known, a fixed number of pairs needs fewer of them at most.
     #[arg(long)]
     pub(crate) sequential: bool,
+    /// Load both servers at the same time, side by side, each with one half of the CPUs; a coin decides
+    /// which, for every pair. What disturbs the machine then meets both. What they do to each other
+    /// (caches, memory) does too, and the values of one side are not those of a server alone. Needs
+    /// --rates.
+    #[arg(long)]
+    pub(crate) duet: bool,
     /// Pairs of A with itself; 0 leaves the noise unknown.
     #[arg(long, default_value_t = 8)]
     pub(crate) noise_pairs: usize,
@@ -178,6 +184,11 @@ impl Args {
         crate::export::only_tables("a comparison", self.export.iter().map(|(format, _)| *format))?;
         let places = self.html.iter().chain(self.export.iter().map(|(_, path)| path));
         places.into_iter().try_for_each(|path| crate::load::check_place(path))?;
+        if self.duet && self.rates.is_empty() && self.self_test.is_none() {
+            bail!(
+                "--duet: expected --rates, because what one server can take alone is not what two can"
+            );
+        }
         if self.block() < 100_000_000 {
             bail!("--block: expected at least 100ms");
         }

@@ -1,17 +1,18 @@
 //! The blocks: two arms on the engine of `lab-experiment`, with servers, loads and an echo.
 
+use super::ask::{Asker, Generator};
+use super::duet::{Duet, Half};
 use super::plan::Set;
 use super::side::{Instance, Spec, Starter};
 use crate::counters::Reading;
 use crate::term::{self, Live};
 use anyhow::{Context, Result, bail};
 use lab_echo::udp::{Echo, Options};
-use lab_experiment::disturbance::{Again, Fault, Kind, Machine, Signs, Together};
-use lab_experiment::{Arm, Design, Measured, Place, Ready, Record, Subject, Unit};
-use lab_load::schedule::Arrivals;
-use lab_load::{Config, Outcome, Pace};
-use lab_result::comparison::{Block, ComparisonPlan, Load};
-use std::net::{Ipv4Addr, SocketAddr};
+use lab_experiment::disturbance::{Again, Fault, Kind, Together};
+use lab_experiment::{Arm, Design, Measured, Place, Ready, Record, Simultaneous, Subject, Unit};
+use lab_load::{Config, Pace};
+use lab_result::comparison::{Block, ComparisonPlan};
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,31 +27,6 @@ const SEARCH: Duration = Duration::from_secs(1);
 const WINDOW: usize = 4;
 /// The part of the queries that may be lost at the capacity.
 const LOSS_MAX: f64 = 0.001;
-
-/// Who asks, and how.
-#[derive(Clone, Debug)]
-pub(crate) struct Generator {
-    pub(crate) clients: usize,
-    pub(crate) threads: usize,
-    pub(crate) cpus: Vec<usize>,
-    pub(crate) timeout: Duration,
-    pub(crate) seed: u64,
-}
-
-impl Generator {
-    fn config(&self, server: SocketAddr, rate: f64, duration: Duration, seed: u64) -> Config {
-        Config {
-            pace: Pace::Open { rate, arrivals: Arrivals::Poisson },
-            duration,
-            timeout: self.timeout,
-            clients: self.clients,
-            threads: self.threads,
-            cpus: self.cpus.clone(),
-            seed,
-            ..Config::new(server, rate)
-        }
-    }
-}
 
 /// Name of the phase that decides.
 pub(crate) const COMPARISON: &str = "comparison";
@@ -74,6 +50,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) starter: Starter<'a>,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) retries: usize,
+    /// The two places of a duet.
+    pub(crate) places: Option<[Half; 2]>,
     pub(crate) live: Option<Live>,
     /// Pairs measured so far and in all, for the line of progress.
     pub(crate) done: (usize, usize),
@@ -114,7 +92,19 @@ impl Subject for Pairs<'_, '_> {
 
     fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Block>>> {
         let server = self.servers.get_mut(place.index).context("the server was not started")?;
-        self.bench.block(self.plan, self.phase, place, server)
+        let asker = self.bench.asker();
+        asker.warm_block(self.plan, self.phase, place, server)?;
+        asker.block(self.plan, self.phase, place, server)
+    }
+
+    fn side_by_side(&self) -> bool {
+        self.plan.duet
+    }
+
+    fn measure_all(&mut self, places: &[Place<'_>]) -> Result<Simultaneous<Block>> {
+        let halves = self.bench.places.as_ref().context("the CPUs were not divided")?;
+        let duet = Duet { asker: &self.bench.asker(), plan: self.plan, phase: self.phase };
+        duet.measure(halves, places, &mut self.servers)
     }
 
     fn restore(&mut self, _: &Place<'_>) -> Result<()> {
@@ -193,31 +183,15 @@ impl Bench<'_> {
     fn fill(&self, plan: &ComparisonPlan, servers: &mut [Instance]) -> Result<()> {
         for server in servers {
             for load in &plan.loads {
-                server.answers += self.warm(plan, load, server.address, plan.seed)?;
+                server.answers += self.asker().warm(plan, load, server.address, plan.seed)?;
             }
         }
         Ok(())
     }
 
-    fn warm(
-        &self,
-        plan: &ComparisonPlan,
-        load: &Load,
-        server: SocketAddr,
-        seed: u64,
-    ) -> Result<u64> {
-        if plan.warm_up_ns == 0 {
-            return Ok(0);
-        }
-        let duration = Duration::from_nanos(plan.warm_up_ns);
-        let config = self.generator.config(server, load.rate, duration, seed);
-        Ok(self.run(&config, load)?.tally.counts.answered)
-    }
-
-    fn run(&self, config: &Config, load: &Load) -> Result<Outcome> {
-        let set = self.sets.iter().find(|set| set.name == load.set);
-        let set = set.with_context(|| format!("no queries `{}`", load.set))?;
-        Ok(lab_load::run(config, &set.workload, self.stop, |_| {})?)
+    /// Asks as the generator does.
+    fn asker(&self) -> Asker<'_> {
+        Asker { generator: self.generator.clone(), sets: self.sets, stop: self.stop }
     }
 
     /// The servers without load, if their counters can be read; `None` if it was stopped meanwhile.
@@ -258,55 +232,6 @@ impl Bench<'_> {
         servers.iter().zip(before).map(block).collect::<Result<_>>().map(Some)
     }
 
-    /// One block; `None` if it was stopped meanwhile.
-    fn block(
-        &self,
-        plan: &ComparisonPlan,
-        phase: &Phase<'_>,
-        place: &Place<'_>,
-        server: &mut Instance,
-    ) -> Result<Option<Measured<Block>>> {
-        let pair = place.unit.block.index;
-        let load = plan.loads.get(place.unit.condition).context("there is no such load")?;
-        let seed = lab_random::at(self.generator.seed ^ phase.salt, pair as u64);
-        server.answers += self.warm(plan, load, server.address, seed)?;
-        let duration = Duration::from_nanos(plan.block_ns);
-        let config = self.generator.config(server.address, load.rate, duration, seed);
-        let machine = Machine::read();
-        let (before, begin) = (server.read()?, Instant::now());
-        let outcome = self.run(&config, load)?;
-        let (after, elapsed) = (server.read()?, begin.elapsed());
-        if outcome.interrupted {
-            return Ok(None);
-        }
-        let counts = &outcome.tally.counts;
-        server.answers += counts.answered;
-        let stolen = machine.stolen_until(Machine::read());
-        let faults = Signs { stolen, invalid: outcome.verdict.invalid, robbed: 0.0 }.faults();
-        let other = faults.iter().any(|fault| fault.kind != Kind::Invalid);
-        let value = Block {
-            phase: phase.name.to_owned(),
-            pair,
-            set: load.set.clone(),
-            load: load.name.clone(),
-            rate: load.rate,
-            only_late: outcome.verdict.only_late && !other,
-            started_unix_ns: unix(outcome.started),
-            elapsed_ns: nanos(elapsed),
-            sent: counts.sent,
-            answered: counts.answered,
-            lost: counts.lost(),
-            plan: format!("{:016x}", outcome.plan_hash),
-            response: outcome.tally.response,
-            cpu_ns: used(before.cpu, after.cpu),
-            memory: after.memory,
-            answers_so_far: server.answers,
-            incarnation: server.incarnation,
-            ..Block::default()
-        };
-        Ok(Some(Measured { value, faults }))
-    }
-
     /// Asks an echo in this process, as fast as the servers will be asked: what the generator loses
     /// there, no server has lost. Returns the faults, none if all is well.
     fn echo(&self, plan: &ComparisonPlan) -> Result<Vec<Fault>> {
@@ -317,7 +242,7 @@ impl Bench<'_> {
         let rate = load.rate.min(ECHO_RATE_MAX);
         let config = self.generator.config(echo.address, rate, ECHO, plan.seed);
         for _ in 0..=self.retries {
-            let outcome = self.run(&config, load)?;
+            let outcome = self.asker().run(&config, load)?;
             if outcome.interrupted || outcome.tally.counts.lost() == 0 {
                 return Ok(Vec::new());
             }
@@ -363,11 +288,11 @@ impl Bench<'_> {
     }
 }
 
-fn used(before: Option<Duration>, after: Option<Duration>) -> Option<u64> {
+pub(super) fn used(before: Option<Duration>, after: Option<Duration>) -> Option<u64> {
     Some(nanos(after?.saturating_sub(before?)))
 }
 
-fn nanos(duration: Duration) -> u64 {
+pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

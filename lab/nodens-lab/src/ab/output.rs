@@ -49,7 +49,8 @@ fn line(text: &mut String, what: &str) {
 
 fn table(file: &ComparisonFile) -> Table {
     let level = format!("{:.3} % interval", (1.0 - file.plan.alpha) * 100.0).replace(".000", "");
-    let header = ["queries", "load", "metric", "A", "B", "B − A", &level, "p", "verdict", "finds"];
+    let [a, b] = if file.plan.duet { ["A beside B", "B beside A"] } else { ["A", "B"] };
+    let header = ["queries", "load", "metric", a, b, "B − A", &level, "p", "verdict", "finds"];
     let mut table = Table::new(&header);
     for finding in &file.findings {
         let style = match finding.verdict {
@@ -302,8 +303,9 @@ fn explained(plan: &ComparisonPlan) -> &'static str {
 
 fn method(plan: &ComparisonPlan) -> String {
     let most = if plan.sequential { "read after each of at most " } else { "" };
+    let order = if plan.duet { "side by side" } else { "in random order" };
     format!(
-        "{most}{} of blocks of {} s in random order, {} of A with itself before",
+        "{most}{} of blocks of {} s {order}, {} of A with itself before",
         term::of(plan.pairs, "pair"),
         plan.block_ns as f64 / 1e9,
         term::of(plan.noise_pairs, "pair")
@@ -313,6 +315,10 @@ fn method(plan: &ComparisonPlan) -> String {
 /// Average CPU of each side at each load, in thousandths of a CPU, idle included: the table that
 /// people write by hand, and how sure it is.
 fn cpu_table(file: &ComparisonFile) -> Option<String> {
+    // Nobody runs the two beside each other.
+    if file.plan.duet {
+        return None;
+    }
     let header = ["Version", "Workload", "Average CPU (mCores)", "95 % interval", "Delta"];
     let mut table = Table::new(&header);
     let mut rows = 0;

@@ -163,6 +163,9 @@ pub(crate) fn plan(
             "{pairs} pairs cannot show any difference at a level of {alpha}: expected at least {fewest}"
         );
     }
+    // One server that is given cannot be in two places at the same time.
+    let alone = args.duet && !specs[0].is_command();
+    let noise_pairs = if alone { 0 } else { args.noise_pairs };
     let group = args.group.unwrap_or(if specs.iter().any(Spec::changes) { 1 } else { 5 });
     let set_plan = |set: &Set| {
         let mut hash = PlanHash::default();
@@ -181,7 +184,7 @@ pub(crate) fn plan(
         alpha: args.alpha,
         power: args.power,
         pairs,
-        noise_pairs: args.noise_pairs,
+        noise_pairs,
         group_pairs: group.max(1),
         block_ns: args.block(),
         warm_up_ns: args.warm_up(),
@@ -192,9 +195,10 @@ pub(crate) fn plan(
         order: order(pairs, args.seed, args.sequential),
         resamples: 10_000,
         resolution: RESOLUTION,
-        rules: rules(args.retries),
+        rules: rules(args.retries).into_iter().chain(super::duet::rules(args, specs)?).collect(),
         servers: [specs[0].described(), specs[1].described()],
         sequential: args.sequential,
+        duet: args.duet,
     })
 }
 
@@ -300,7 +304,8 @@ pub(crate) fn estimate(plan: &ComparisonPlan) -> Duration {
 
 /// How long it will take if every pair is measured again as often as is allowed.
 pub(crate) fn longest(plan: &ComparisonPlan, retries: usize) -> Duration {
-    let blocks = 2 * (plan.pairs + plan.noise_pairs) * plan.loads.len() * (retries + 1);
+    let in_turn = if plan.duet { 1 } else { 2 };
+    let blocks = in_turn * (plan.pairs + plan.noise_pairs) * plan.loads.len() * (retries + 1);
     // A block also takes the start of its threads and the last answers.
     let each = plan.block_ns + plan.warm_up_ns + 60_000_000;
     let starts = (plan.pairs + plan.noise_pairs).div_ceil(plan.group_pairs.max(1)) as u64;
@@ -384,6 +389,8 @@ mod tests {
         let start = Duration::from_millis(2_440);
         assert_eq!(estimate(&plan), start + Duration::from_secs(2 * 24));
         assert_eq!(longest(&plan, 2), start + Duration::from_secs(3 * 2 * 24));
+        let duet = ComparisonPlan { duet: true, ..plan };
+        assert_eq!(estimate(&duet), start + Duration::from_secs(24), "both at the same time");
     }
 
     #[test]

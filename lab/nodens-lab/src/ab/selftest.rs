@@ -1,6 +1,7 @@
 //! The comparison applied to known cases: an echo with itself, or with a slower one.
 
-use super::measure::{Bench, COMPARISON, Generator, Phase};
+use super::ask::Generator;
+use super::measure::{Bench, COMPARISON, Phase};
 use super::plan::Set;
 use super::side::{Spec, Starter};
 use super::{Args, findings};
@@ -57,9 +58,12 @@ pub(super) fn run(args: &Args, comparisons: usize, stop: &AtomicBool) -> Result<
     let mut bench = bench(args, &sets, stop)?;
     let (mut plan, held) = (plan(args), held(args.inject));
     let (_a, a) = echo(args, &bench, "echo", held)?;
+    // One server cannot be in two places at the same time.
+    let twin = args.duet.then(|| echo(args, &bench, "twin", held)).transpose()?;
+    let twin = twin.as_ref().map_or(&a, |(_, spec)| spec);
     let slower = match args.inject {
         Some(change) => {
-            let (pairs, more) = pilot(args, &mut bench, &plan, (&a, change))?;
+            let (pairs, more) = pilot(args, &mut bench, &plan, ([&a, twin], change))?;
             // Looks cost pairs: what a fixed number needs is not enough.
             plan.pairs = if plan.sequential { args.pairs() } else { pairs };
             let held = (held.0 + more.0, held.1 + more.1);
@@ -67,7 +71,7 @@ pub(super) fn run(args: &Args, comparisons: usize, stop: &AtomicBool) -> Result<
         }
         None => None,
     };
-    let b = slower.as_ref().map_or(&a, |(_, spec)| spec);
+    let b = slower.as_ref().map_or(twin, |(_, spec)| spec);
     let metrics = args.inject.map_or(vec!["p50", "cpu"], |change| vec![change.metric]);
     let mut tallies: Vec<Tally> = metrics.into_iter().map(Tally::new).collect();
     let mut lengths = Vec::new();
@@ -150,6 +154,7 @@ fn bench<'a>(args: &Args, sets: &'a [Set], stop: &'a AtomicBool) -> Result<Bench
         starter: Starter { stop, scratch, cpus: Vec::new(), probe, started: 0 },
         stop,
         retries: args.retries,
+        places: super::duet::places(args)?,
         live: Some(Live::new()),
         done: (0, 0),
     })
@@ -166,6 +171,7 @@ fn plan(args: &Args) -> ComparisonPlan {
         power: args.power,
         pairs: args.pairs(),
         sequential: args.sequential,
+        duet: args.duet,
         group_pairs: usize::MAX,
         block_ns: args.block(),
         warm_up_ns: args.warm_up(),
@@ -201,12 +207,12 @@ fn pilot(
     args: &Args,
     bench: &mut Bench<'_>,
     plan: &ComparisonPlan,
-    (a, change): (&Spec, Change),
+    (specs, change): ([&Spec; 2], Change),
 ) -> Result<(usize, (Duration, Duration))> {
     let wanted = Plan { alpha: plan.alpha, power: plan.power };
     let pairs = args.noise_pairs.max(wanted.fewest());
     bench.done = (0, pairs);
-    let phase = Phase { name: "noise", specs: [a, a], pairs, seed: args.seed, salt: 0x5eed };
+    let phase = Phase { name: "noise", specs, pairs, seed: args.seed, salt: 0x5eed };
     let blocks = bench.phase(plan, &phase)?;
     let Change { metric, part } = change;
     let finding = finding(&deciding(plan, metric), &blocks)?;

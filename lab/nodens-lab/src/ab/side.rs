@@ -27,6 +27,8 @@ pub(crate) struct Spec {
     pub(crate) name: String,
     target: Target,
     counters: Counters,
+    /// The process, if it runs already and belongs to the lab, which may move it to other CPUs.
+    own: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -89,13 +91,13 @@ impl Spec {
         };
         counters.refuse_own().with_context(|| format!("--{side}"))?;
         let name = given.name.map_or_else(|| name_of(side, &target), str::to_owned);
-        Ok(Self { name, target, counters })
+        Ok(Self { name, target, counters, own: None })
     }
 
-    /// A server at `address` that is process `pid`.
+    /// A server of the lab at `address` that is process `pid`.
     pub(crate) fn process(name: &str, address: SocketAddr, pid: u32) -> Self {
         let (name, counters) = (name.to_owned(), Counters::Process(pid));
-        Self { name, target: Target::Address(address), counters }
+        Self { name, target: Target::Address(address), counters, own: Some(pid) }
     }
 
     pub(crate) fn is_command(&self) -> bool {
@@ -159,7 +161,9 @@ pub(crate) struct Instance {
     pub(crate) address: SocketAddr,
     counters: Counters,
     /// The process, if it was started here; it ends with the value.
-    _server: Option<Server>,
+    server: Option<Server>,
+    /// A process of the lab that was started before.
+    own: Option<u32>,
     /// Which start this is.
     pub(crate) incarnation: usize,
     /// Answers it has given so far.
@@ -169,6 +173,15 @@ pub(crate) struct Instance {
 impl Instance {
     pub(crate) fn read(&self) -> Result<Reading> {
         self.counters.read()
+    }
+
+    /// Moves the process to `cpus`; false if it is not one of the lab's.
+    pub(crate) fn move_to(&self, cpus: &[usize]) -> Result<bool> {
+        let Some(pid) = self.server.as_ref().map(Server::pid).or(self.own) else {
+            return Ok(false);
+        };
+        lab_sys::cpu::move_process(pid, cpus).context("cannot move a server to other CPUs")?;
+        Ok(true)
     }
 }
 
@@ -215,7 +228,7 @@ impl Starter<'_> {
             ask_once(address, &probe).map_err(|error| unanswered(error, (&spec.name, address)))?;
         }
         counters.read().with_context(|| format!("the counters of {}", spec.name))?;
-        Ok(Instance { address, counters, _server: server, incarnation, answers: 0 })
+        Ok(Instance { address, counters, server, own: spec.own, incarnation, answers: 0 })
     }
 
     /// `exec` makes the process of the shell that of the server.

@@ -130,6 +130,7 @@ pub(super) fn plan(args: &Args, setup: &Setup) -> Result<ComparisonPlan> {
     let sets: Result<_> = setup.sets.iter().map(|set| set.plan(args.seed)).collect();
     Ok(ComparisonPlan {
         sequential: false,
+        duet: false,
         seed: args.seed,
         primary,
         metrics,

@@ -189,3 +189,57 @@ fn a_sequential_comparison_ends_with_the_pair_that_decides_it() {
     assert!(read(folder.path(), "result.html").contains("read after each"));
     assert!(p50["interval"][0].as_f64().unwrap() > 0.0, "{p50}");
 }
+
+#[test]
+fn in_a_duet_both_servers_are_loaded_at_the_same_time_and_change_places() {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (echo("--latency 1ms"), echo("--latency 60ms"));
+    let mut arguments = vec!["--a-cmd", &a, "--b-cmd", &b, "--group", "6", "--noise-pairs", "0"];
+    arguments.extend(["--duet", "--primary", "p50"]);
+    let output = ab(folder.path(), &arguments);
+    if cpus < 2 {
+        assert!(String::from_utf8_lossy(&output.stderr).contains("at least two CPUs"));
+        return;
+    }
+    let result = result(folder.path());
+    assert_eq!(crate::schema::Schema::of("comparison").faults(&result), [""; 0]);
+    let p50 = &result["findings"][0];
+    assert_eq!((&p50["verdict"], p50["pairs"].as_u64()), (&"slower".into(), Some(6)), "{p50}");
+    let blocks = result["blocks"].as_array().unwrap();
+    let of = |pair: u64, side: &str| {
+        let mine = |block: &&Value| {
+            block["pair"] == pair && block["side"] == side && block["load"] != "idle"
+        };
+        blocks.iter().find(mine).unwrap()
+    };
+    let time = |block: &Value, name: &str| block[name].as_u64().unwrap();
+    for pair in 0..6 {
+        let (a, b) = (of(pair, "a"), of(pair, "b"));
+        let end = |block: &Value| time(block, "started_unix_ns") + time(block, "elapsed_ns");
+        let (begin_a, begin_b) = (time(a, "started_unix_ns"), time(b, "started_unix_ns"));
+        assert!(begin_a < end(b) && begin_b < end(a), "one after the other: {a} {b}");
+        assert!(a["first"] != b["first"] && a["plan"] == b["plan"]);
+    }
+    let firsts = (0..6).filter(|pair| of(*pair, "a")["first"] == true).count();
+    assert_eq!(firsts, 3, "each has either half equally often");
+    let rules = result["plan"]["rules"].to_string();
+    assert!(rules.contains("the second place: the server on CPU"), "{rules}");
+    assert!(result["costs"].as_array().unwrap().is_empty(), "what a server costs alone");
+    let report = read(folder.path(), "report.md");
+    assert!(report.contains("A beside B") && !report.contains("Average CPU"), "{report}");
+    let no_rates = lab(&["ab", "--duet", "--a", "127.0.0.1:9", "--b", "127.0.0.1:9"]);
+    assert!(String::from_utf8_lossy(&no_rates.stderr).contains("--rates"), "{no_rates:?}");
+}
+
+#[test]
+fn a_self_test_says_how_many_pairs_sequential_duets_took() {
+    let mut arguments = vec!["ab", "--self-test", "1", "--pairs", "7", "--retries", "0"];
+    arguments.push("--sequential");
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        arguments.push("--duet");
+    }
+    let output = lab(&arguments);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("of 1 comparisons took all 7"), "{told}{:?}", output.stderr);
+}
