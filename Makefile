@@ -52,9 +52,9 @@ conformance: toolchain
 	@$(CARGO) xtask peers coredns
 	@$(CARGO) xtask acceptance
 	@$(CARGO) xtask conformance
+	@$(CARGO) build --quiet -p nodens
 	$(CARGO) test --workspace --test coredns
 	@$(CARGO) xtask peers unbound knot nsd bind9 iproute2
-	@$(CARGO) build --quiet -p nodens
 	$(CARGO) test -p nodens-lab --test rebuilt
 
 # Both programs go into images as well, so they bring their libraries with them.

@@ -12,9 +12,11 @@ mod fields;
 mod frames;
 mod message;
 mod recording;
+mod write;
 
 pub use frames::Reader;
 pub use recording::Recording;
+pub use write::Writer;
 
 use std::net::IpAddr;
 
@@ -145,6 +147,14 @@ pub enum FrameFault {
         /// Octets that should be there.
         expected: usize,
         /// Octets that are there.
+        left: usize,
+    },
+    /// A writer has stopped sending inside it.
+    #[error("nothing more came after {left} of {expected} octets")]
+    Silent {
+        /// Octets that should be there.
+        expected: usize,
+        /// Octets that came.
         left: usize,
     },
     /// The stream ends between two frames.

@@ -21,6 +21,7 @@ mod export;
 mod fresh;
 mod hold;
 mod http;
+mod listen;
 mod load;
 mod merge;
 mod placed;
@@ -30,6 +31,7 @@ mod scenarios;
 mod search;
 mod server;
 mod swap;
+mod tap;
 mod tapped;
 mod term;
 mod tune;
@@ -87,6 +89,8 @@ enum Command {
     Tune(Box<tune::Args>),
     /// Work out what search lists cost: from names and a resolv.conf, or from a capture or dnstap.
     Search(Box<search::Args>),
+    /// Record what servers write as dnstap to a socket, as a capture for the other commands.
+    Tap(tap::Args),
     /// Rebuild zones, and a Corefile that serves them, from a capture of what a resolver asked.
     Zones(Box<zones::Args>),
     /// Open connections over TCP and keep them: what each costs a server, and whether it stays.
@@ -138,6 +142,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&args, stop),
         Command::Tune(args) => tune::run(&args, stop),
         Command::Search(args) => search::run(&args, stop),
+        Command::Tap(args) => tap::run(&args, stop),
         Command::Zones(args) => zones::run(&args, stop),
         Command::Hold(args) => hold::run(&args, stop),
         Command::Bench(args) => bench::run(&args, stop),
@@ -172,6 +177,7 @@ mod tests {
             &["analyse", "a.txt"],
             &["swap", "kube-system/deployment/coredns", "--candidate", "x"],
             &["demo"],
+            &["tap", "--listen", "./tap.sock", "-o", "tap.fstrm"],
             &["hold", "-s", server],
             &["bench"],
             &["authority", "ixfr"],

@@ -3,7 +3,6 @@
 
 mod captured;
 mod cost;
-mod listen;
 mod names;
 
 use crate::tapped::RoleName;

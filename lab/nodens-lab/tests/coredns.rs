@@ -4,6 +4,7 @@
 //! `cargo xtask peers coredns`.
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -158,5 +159,75 @@ fn sessions_with_coredns_are_resumed_and_queries_sent_early() {
             early["connections"]["resumed"], early["connection_fates"]["early_accepted"],
             "{early:#}"
         );
+    }
+}
+
+/// The line of a child's standard error that says where it listens.
+fn place(child: &mut Child) -> (String, impl BufRead + use<>) {
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    let place = line.strip_prefix("waiting at ").and_then(|line| line.split(' ').next());
+    (place.unwrap_or_else(|| panic!("{line}")).to_owned(), errors)
+}
+
+/// Records what `program` writes as dnstap while it is loaded; the messages sent, and those in the file.
+fn tapped(program: &Path, is_unix: bool) -> (u64, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (socket, out) = (path("tap.sock"), path("tap.fstrm"));
+    let listen = if is_unix { &*socket } else { "127.0.0.1:0" };
+    let lab = || Command::new(env!("CARGO_BIN_EXE_nodens-lab"));
+    let mut tap = lab()
+        .args(["tap", "--listen", listen, "-o", &out])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (place, _errors) = place(&mut tap);
+    let to = if is_unix { format!("unix://{place}") } else { format!("tcp://{place}") };
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let corefile = path("Corefile");
+    let text = format!(".:{port} {{\n bind 127.0.0.1\n whoami\n dnstap {to} full\n}}\n");
+    std::fs::write(&corefile, text).unwrap();
+    let mut server = Command::new(program)
+        .args(["-conf", &corefile])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port.parse::<u16>().unwrap())).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{} does not start", program.display());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let load =
+        ["load", "-p", &port, "-Q", "200", "-n", "200", "-t", "20", "--no-version", "--json"];
+    let load: Value = serde_json::from_slice(&lab().args(load).output().unwrap().stdout).unwrap();
+    // CoreDNS sends what it has gathered once a second.
+    std::thread::sleep(Duration::from_secs(2));
+    for program in [&mut server, &mut tap] {
+        Command::new("kill").args(["-INT", &program.id().to_string()]).status().unwrap();
+        program.wait().unwrap();
+    }
+    let found = lab().args(["search", "--capture", &out, "--json"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&found.stderr);
+    assert!(found.status.success() && errors.is_empty(), "{}: {errors}", program.display());
+    let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+    let number = |value: &Value| value.as_u64().unwrap();
+    let of_each_kind = ["queries", "repeated", "others"].map(|name| number(&found[name]));
+    (number(&load["counts"]["sent"]), of_each_kind.iter().sum())
+}
+
+#[test]
+fn what_coredns_and_nodens_write_as_dnstap_is_recorded() {
+    let beside = Path::new(env!("CARGO_BIN_EXE_nodens-lab")).with_file_name("nodens");
+    assert!(beside.is_file(), "no {}: `cargo build -p nodens` makes it", beside.display());
+    for program in [program(), beside] {
+        for is_unix in [true, false] {
+            let (sent, recorded) = tapped(&program, is_unix);
+            assert!(sent > 0);
+            assert_eq!(recorded, sent, "{} unix: {is_unix}", program.display());
+        }
     }
 }

@@ -1,4 +1,7 @@
 //! Frame Streams: START, frames of data and STOP; at a socket READY and ACCEPT before, FINISH behind.
+//!
+//! An input may have a time limit (`ErrorKind::TimedOut` or `WouldBlock`). Between two frames a writer may be
+//! silent for as long as it likes; within one, or before START, it may not.
 
 use super::{
     CONTENT_TYPE, CONTROL_LEN_MAX, FRAME_LEN_MAX, FrameError, FrameFault, Tapped, message,
@@ -7,7 +10,7 @@ use std::io::{ErrorKind, Read, Write};
 
 const ACCEPT: u32 = 1;
 pub(super) const START: u32 = 2;
-const STOP: u32 = 3;
+pub(super) const STOP: u32 = 3;
 pub(super) const READY: u32 = 4;
 const FINISH: u32 = 5;
 /// The field of a control frame that has a content type.
@@ -28,6 +31,10 @@ pub struct Reader<R> {
     frame: u64,
     begun_at: u64,
     buffer: Vec<u8>,
+    /// START was read.
+    started: bool,
+    /// A writer waits for FINISH.
+    is_answered: bool,
     ended: bool,
 }
 
@@ -43,12 +50,27 @@ impl<R: Read> Reader<R> {
     /// Reads the START of a file, or of a writer that expects no answer.
     pub fn new(input: R) -> Result<Self, FrameError> {
         let mut reader = Self::begin(input);
-        reader.start(START)?;
+        reader.start(&[START])?;
         Ok(reader)
     }
 
     fn begin(input: R) -> Self {
-        Self { input, at: 0, frame: 0, begun_at: 0, buffer: Vec::new(), ended: false }
+        let (started, is_answered, ended) = (false, false, false);
+        Self {
+            input,
+            at: 0,
+            frame: 0,
+            begun_at: 0,
+            buffer: Vec::new(),
+            started,
+            is_answered,
+            ended,
+        }
+    }
+
+    /// The octets of the last frame, whether or not they are a message of dnstap.
+    pub fn content(&self) -> &[u8] {
+        &self.buffer
     }
 
     /// What was read from.
@@ -66,21 +88,25 @@ impl<R: Read> Reader<R> {
         self.begun_at
     }
 
-    /// Reads the control frame that has to come first, with its content type.
-    fn start(&mut self, kind: u32) -> Result<(), FrameError> {
+    /// Reads the control frame that has to come first, one of `kinds`, with its content type.
+    fn start(&mut self, kinds: &[u32]) -> Result<u32, FrameError> {
         let from = self.at;
         let found = match self.frame()? {
             Frame::Control(found) => found,
             Frame::Data | Frame::None => return Err(self.error(from, FrameFault::NoStream)),
         };
-        if found != kind {
-            let expected = if kind == READY { "4 (READY)" } else { "2 (START)" };
+        if !kinds.contains(&found) {
+            let expected =
+                if kinds.contains(&READY) { "4 (READY) or 2 (START)" } else { "2 (START)" };
             return Err(self.error(from, FrameFault::Control { found, expected }));
         }
         // READY may offer several, START has one or none.
         let fault = match content_types(self.buffer.get(WORD_LEN..).unwrap_or_default()) {
             None => FrameFault::ControlField,
-            Some(types) if types.is_empty() || types.contains(&CONTENT_TYPE) => return Ok(()),
+            Some(types) if types.is_empty() || types.contains(&CONTENT_TYPE) => {
+                self.started = found == START;
+                return Ok(found);
+            }
             Some(types) => {
                 let first = types.first().copied().unwrap_or_default();
                 FrameFault::ContentType(String::from_utf8_lossy(first).into_owned())
@@ -138,6 +164,14 @@ impl<R: Read> Reader<R> {
                     self.at += read as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) =>
+                {
+                    if !(self.started && may_end && filled == 0) {
+                        let fault = FrameFault::Silent { expected: len, left: filled };
+                        return Err(self.error(from, fault));
+                    }
+                }
                 Err(error) => return Err(self.error(from, FrameFault::Io(error.to_string()))),
             }
         }
@@ -184,30 +218,26 @@ impl<R: Read> Reader<R> {
 }
 
 impl<R: Read + Write> Reader<R> {
-    /// Agrees with a writer at a socket that dnstap follows: READY, ACCEPT, START.
+    /// Agrees with a writer at a socket that dnstap follows: READY, ACCEPT, START; or START alone of one that
+    /// expects no answers.
     pub fn accept(input: R) -> Result<Self, FrameError> {
         let mut reader = Self::begin(input);
-        reader.start(READY)?;
-        reader.send(ACCEPT, true)?;
-        reader.start(START)?;
+        if reader.start(&[READY, START])? == READY {
+            reader.is_answered = true;
+            reader.send(ACCEPT, true)?;
+            reader.start(&[START])?;
+        }
         Ok(reader)
     }
 
-    /// Tells a writer that has sent STOP that all of it was read.
+    /// Tells a writer that has sent STOP that all of it was read, if it waits for that.
     pub fn finish(&mut self) -> Result<(), FrameError> {
-        self.send(FINISH, false)
+        if self.is_answered { self.send(FINISH, false) } else { Ok(()) }
     }
 
     fn send(&mut self, kind: u32, with_type: bool) -> Result<(), FrameError> {
-        let mut frame = kind.to_be_bytes().to_vec();
-        if with_type {
-            frame.extend(FIELD_CONTENT_TYPE.to_be_bytes());
-            frame.extend((CONTENT_TYPE.len() as u32).to_be_bytes());
-            frame.extend_from_slice(CONTENT_TYPE);
-        }
-        let len = (frame.len() as u32).to_be_bytes();
-        let octets = [&[0; WORD_LEN][..], &len, &frame].concat();
-        let sent = self.input.write_all(&octets).and_then(|()| self.input.flush());
+        let sent =
+            self.input.write_all(&control(kind, with_type)).and_then(|()| self.input.flush());
         sent.map_err(|error| self.error(self.at, FrameFault::Io(error.to_string())))
     }
 }
@@ -218,6 +248,18 @@ impl<R: Read> Iterator for Reader<R> {
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended { None } else { self.read().transpose() }
     }
+}
+
+/// A control frame.
+pub(super) fn control(kind: u32, with_type: bool) -> Vec<u8> {
+    let mut frame = kind.to_be_bytes().to_vec();
+    if with_type {
+        frame.extend(FIELD_CONTENT_TYPE.to_be_bytes());
+        frame.extend((CONTENT_TYPE.len() as u32).to_be_bytes());
+        frame.extend_from_slice(CONTENT_TYPE);
+    }
+    let len = (frame.len() as u32).to_be_bytes();
+    [&[0; WORD_LEN][..], &len, &frame].concat()
 }
 
 /// The content types among the fields of a control frame; `None` if these are broken.

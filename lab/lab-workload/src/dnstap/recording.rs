@@ -14,6 +14,8 @@ pub struct Recording<R> {
     reader: Reader<R>,
     roles: Vec<Role>,
     others: u64,
+    /// Of the last message that was read.
+    role: Option<Role>,
     /// Whether the stream is a file, in which nothing is behind the end.
     is_file: bool,
     ended: bool,
@@ -27,7 +29,7 @@ impl<R: Read> Recording<R> {
 
     /// The messages of a stream whose start was read.
     pub fn of(reader: Reader<R>, roles: &[Role]) -> Self {
-        Self { reader, roles: roles.to_vec(), others: 0, is_file: false, ended: false }
+        Self { reader, roles: roles.to_vec(), others: 0, role: None, is_file: false, ended: false }
     }
 
     /// The stream itself.
@@ -40,6 +42,11 @@ impl<R: Read> Recording<R> {
         self.reader.frames()
     }
 
+    /// Between whom the last message was; none behind a frame that is no message.
+    pub fn role(&self) -> Option<Role> {
+        self.role
+    }
+
     /// Messages of other roles, which were left out.
     pub fn others(&self) -> u64 {
         self.others
@@ -48,11 +55,13 @@ impl<R: Read> Recording<R> {
     /// The next message, or a broken frame.
     pub fn read(&mut self) -> Option<Result<Record, FrameError>> {
         loop {
+            self.role = None;
             match self.reader.next() {
                 Some(Ok(tapped)) if !self.roles.contains(&tapped.role) => self.others += 1,
                 Some(Ok(tapped)) => {
                     let (frame, at) = (self.reader.frames(), self.reader.begun_at());
                     let record = record(frame, &tapped);
+                    self.role = Some(tapped.role);
                     return Some(record.map_err(|fault| FrameError { frame, at, fault }));
                 }
                 Some(Err(error)) => {

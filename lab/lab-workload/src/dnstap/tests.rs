@@ -284,9 +284,109 @@ fn a_writer_at_a_socket_is_accepted_and_told_that_all_was_read() {
     reader.finish().unwrap();
     let told = [control(1, Some(CONTENT_TYPE)), control(5, None)].concat();
     assert_eq!(reader.into_inner().told, told);
-    let peer = Peer { sends: Cursor::new(start()), told: Vec::new() };
+    // One that expects no answers gets none.
+    let sends = [start(), data(&good), control(3, None)].concat();
+    let mut reader = Reader::accept(Peer { sends: Cursor::new(sends), told: Vec::new() }).unwrap();
+    assert_eq!(reader.by_ref().map(Result::unwrap).count(), 1);
+    assert_eq!(reader.content(), &control(3, None)[8..]);
+    reader.finish().unwrap();
+    assert_eq!(reader.into_inner().told, b"");
+    let peer = Peer { sends: Cursor::new(control(3, None)), told: Vec::new() };
     let error = Reader::accept(peer).unwrap_err();
-    assert_eq!(error.to_string(), "frame 1 (octet 0): control frame 2, expected 4 (READY)");
+    let expected = "frame 1 (octet 0): control frame 3, expected 4 (READY) or 2 (START)";
+    assert_eq!(error.to_string(), expected);
+}
+
+/// Octets that come in pieces, with nothing for some time before each; at the end there is nothing for ever.
+struct Slow {
+    pieces: Vec<Vec<u8>>,
+    is_waited_for: bool,
+    waits: usize,
+}
+
+impl Read for Slow {
+    fn read(&mut self, octets: &mut [u8]) -> std::io::Result<usize> {
+        self.is_waited_for ^= true;
+        if self.is_waited_for || self.pieces.is_empty() {
+            self.waits += 1;
+            assert!(self.waits < 20, "waits for ever");
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        let piece = &mut self.pieces[0];
+        let len = octets.len().min(piece.len());
+        octets[..len].copy_from_slice(&piece[..len]);
+        piece.drain(..len);
+        // What is left of the piece is there already.
+        self.is_waited_for = !piece.is_empty();
+        if piece.is_empty() {
+            self.pieces.remove(0);
+        }
+        Ok(len)
+    }
+}
+
+impl Write for Slow {
+    fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_writer_may_be_silent_between_frames_only() {
+    let good = outer(&inner(5, &dns("a.example", false)));
+    let slow = |pieces: Vec<Vec<u8>>| {
+        // The first piece is there at once.
+        Reader::accept(Slow { pieces, is_waited_for: true, waits: 0 })
+    };
+    let begin = [control(4, Some(CONTENT_TYPE)), start()].concat();
+    let stop = control(3, None);
+    let mut reader = slow(vec![begin.clone(), data(&good), stop]).unwrap();
+    assert_eq!(reader.by_ref().map(Result::unwrap).count(), 1);
+    let cut = data(&good)[..9].to_vec();
+    let mut reader = slow(vec![begin.clone(), cut]).unwrap();
+    let error = reader.next().unwrap().unwrap_err();
+    let expected = format!("nothing more came after 5 of {} octets", good.len());
+    assert!(error.is_end() && error.to_string().ends_with(&expected), "{error}");
+    assert!(reader.next().is_none());
+    for pieces in [vec![], vec![begin[..5].to_vec()], vec![control(4, None)]] {
+        let error = slow(pieces).map(|_| ()).unwrap_err();
+        assert!(matches!(error.fault, FrameFault::Silent { .. }), "{error}");
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let tapped = |at: u64, is_response: bool, address: &str| Tapped {
+        role: Role::Client,
+        is_response,
+        transport: Some(Transport::Udp),
+        asker: (Some(address.parse().unwrap()), Some(40_000)),
+        asked: (Some(address.parse().unwrap()), Some(53)),
+        query_time: Some(at),
+        response_time: is_response.then_some(at + 1),
+        query: (!is_response).then(|| dns("a.example", false)),
+        response: is_response.then(|| dns("a.example", true)),
+    };
+    let all = [
+        tapped(1_700_000_000 * SECOND + 5, false, "10.0.0.1"),
+        tapped(SECOND - 1, true, "2001:db8::1"),
+        Tapped { transport: None, asker: (None, None), ..tapped(0, false, "192.0.2.1") },
+    ];
+    let mut writer = Writer::start(Vec::new()).unwrap();
+    for tapped in &all {
+        writer.message(tapped).unwrap();
+    }
+    writer.frame(b"").unwrap_err();
+    writer.frame(&vec![0; FRAME_LEN_MAX + 1]).unwrap_err();
+    let file = writer.stop().unwrap();
+    let mut reader = Reader::new(&*file).unwrap();
+    let read: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
+    assert_eq!(read, all);
+    reader.check_end().unwrap();
 }
 
 #[test]

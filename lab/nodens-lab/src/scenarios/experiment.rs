@@ -153,7 +153,7 @@ mod tests {
     fn servers_are_in_their_order_with_what_disturbed_them_and_each_once() {
         let disturbed = vec![Fault::invalid("late")];
         let records = vec![record("nsd", 0, disturbed), record("bind", 1, Vec::new())];
-        let results = Results { records, interrupted: false };
+        let results = Results { records, interrupted: false, enough: false };
         let failures = vec![failed("bind"), failed("knot")];
         let parts = in_order(&["bind", "knot", "nsd"], results, failures);
         let told: Vec<_> =

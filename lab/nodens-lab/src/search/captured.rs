@@ -1,6 +1,7 @@
 //! Lookups in recorded traffic.
 
-use super::{Args, NDOTS, listen, saved, title, wait};
+use super::{Args, NDOTS, saved, title, wait};
+use crate::listen;
 use crate::tapped::roles;
 use crate::term::{self, Style, Table};
 use anyhow::{Context, Result, bail};
@@ -51,7 +52,9 @@ pub(super) fn run(
         (None, Some(socket)) => {
             let duration = args.duration.map(std::time::Duration::from_nanos);
             let roles = roles(&args.dnstap_role);
-            listen::messages(socket, duration, &roles, stop, &mut |item| taken.push(item))?;
+            listen::arrivals(socket, duration, &roles, stop, &mut |arrived| {
+                arrived.map_or(Ok(()), |arrived| taken.push(arrived.message))
+            })?;
             socket.to_owned()
         }
         (None, None) => bail!("no capture"),

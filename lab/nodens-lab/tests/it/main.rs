@@ -13,6 +13,7 @@ mod replay;
 mod schema;
 mod search;
 mod signed;
+mod tap;
 mod truth;
 mod tune;
 mod typed;

@@ -53,7 +53,7 @@ fn octets(field: u64, value: &[u8]) -> Vec<u8> {
 }
 
 /// A message of DNS: a query, or a response with an address or NXDOMAIN.
-fn message(id: u16, name: &str, qtype: u8, response: Option<bool>) -> Vec<u8> {
+pub(crate) fn message(id: u16, name: &str, qtype: u8, response: Option<bool>) -> Vec<u8> {
     let mut wire = id.to_be_bytes().to_vec();
     wire.extend(match response {
         None => [1, 0, 0, 1, 0, 0, 0, 0, 0, 0],
@@ -74,7 +74,7 @@ fn message(id: u16, name: &str, qtype: u8, response: Option<bool>) -> Vec<u8> {
 }
 
 /// A frame of dnstap: what a server writes about a client's query or its response.
-fn frame(at_ms: u64, wire: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(at_ms: u64, wire: &[u8]) -> Vec<u8> {
     let is_response = wire[2] & 0x80 != 0;
     let time = |field: u64| {
         let nanos = (at_ms * 1_000_000) as u32;
@@ -95,7 +95,7 @@ fn frame(at_ms: u64, wire: &[u8]) -> Vec<u8> {
 }
 
 /// The frames of the lookup, a name each 2 ms.
-fn frames() -> Vec<u8> {
+pub(crate) fn frames() -> Vec<u8> {
     let mut all = Vec::new();
     for (at, name) in WALK.iter().enumerate() {
         for qtype in [1, 28] {
@@ -107,7 +107,7 @@ fn frames() -> Vec<u8> {
     all
 }
 
-fn control(kind: u32, with_type: bool) -> Vec<u8> {
+pub(crate) fn control(kind: u32, with_type: bool) -> Vec<u8> {
     let mut frame = kind.to_be_bytes().to_vec();
     if with_type {
         let content = b"protobuf:dnstap.Dnstap";
