@@ -53,6 +53,7 @@ mod worker;
 pub use lab_random as rng;
 pub use lab_workload::{Workload, cluster, names, workload};
 pub use loss::Loss;
+pub use plan::{Plan, Planned};
 pub use run::{Config, Observer, Outcome, Pace, Progress, Spin, Stamps, Transport};
 pub use run::{run, run_by, run_watched};
 pub use udp::errors::{REFUSED_LEN, has_no_room, is_refusal};

@@ -1,9 +1,10 @@
 //! One thread's part of a run: its items, its clients, its reports.
 
 use crate::clock::Clock;
+use crate::plan::{Plan, Planned};
 use crate::progress::Progress;
 use crate::run::{Config, Pace, RunError, Spin, ThreadReport};
-use crate::schedule::{Arrivals, Schedule};
+use crate::schedule::Arrivals;
 use crate::session::{Limits, Session};
 use crate::start::{Opening, StartLine};
 use crate::table::Rest;
@@ -154,21 +155,14 @@ pub(crate) struct Due {
 /// that the plan does not depend on the number of threads.
 pub(crate) struct Source<'a> {
     shard: &'a Shard<'a>,
-    schedule: Schedule,
-    /// Whether the workload has the times, and not the schedule.
-    recorded: bool,
-    item: u64,
-    end: u64,
+    plan: Plan<'a>,
     head: Option<Due>,
 }
 
 impl<'a> Source<'a> {
     pub(crate) fn new(shard: &'a Shard<'a>, rate: f64, arrivals: Arrivals) -> Self {
-        let config = shard.config;
-        let schedule = Schedule::with_profile(arrivals, &config.profile, rate, config.seed);
-        let end = nanos(config.duration);
-        let recorded = matches!(arrivals, Arrivals::Recorded { .. });
-        let mut source = Self { shard, schedule, recorded, item: 0, end, head: None };
+        let plan = Plan::at(shard.config, shard.workload, rate, arrivals);
+        let mut source = Self { shard, plan, head: None };
         source.advance();
         source
     }
@@ -194,22 +188,8 @@ impl<'a> Source<'a> {
     }
 
     pub(crate) fn advance(&mut self) {
-        let config = self.shard.config;
         self.head = loop {
-            let item = self.item;
-            let intended = if self.recorded {
-                self.shard.workload.time_of(item)
-            } else {
-                self.schedule.next()
-            };
-            let Some(intended) = intended.filter(|intended| *intended < self.end) else {
-                break None;
-            };
-            if config.queries.is_some_and(|queries| item >= queries) {
-                break None;
-            }
-            self.item += 1;
-            let client = self.shard.workload.client(item, config.clients);
+            let Some(Planned { item, intended, client }) = self.plan.next() else { break None };
             if let Some((shard, client)) = self.shard.placement.of(client)
                 && shard == self.shard.index
             {

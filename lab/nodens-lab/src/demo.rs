@@ -3,6 +3,7 @@
 
 mod leaks;
 mod page;
+mod record;
 mod setting;
 
 use crate::authority::{Asked, Authority, Data};
@@ -51,6 +52,9 @@ pub(crate) struct Args {
     /// Folder for the results and the page.
     #[arg(short, long, value_name = "FOLDER", default_value = "nodens-lab-demo")]
     out: PathBuf,
+    /// Write the queries with the cache as a capture (dnstap) that `replay` sends again; a new file.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 }
 
 /// One measured phase.
@@ -100,6 +104,9 @@ enum Taken {
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     setting::check(args)?;
     let program = program(args.nodens.as_deref())?;
+    let record =
+        args.record.as_deref().map(|path| crate::tap::created(path).map(|file| (path, file)));
+    let record = record.transpose()?;
     let live = Live::new();
     let mut setting = Setting::first(args)?;
     let take = loop {
@@ -123,6 +130,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         memory_peak: take.memory,
         ..ServerCost::default()
     };
+    if let Some((path, file)) = record {
+        record::keep(path, file, &take)?;
+    }
     let Take { before, after, settings: [of_before, of_after], .. } = *take;
     page::write(&args.out, args, [(&before, of_before), (&after, of_after)], cost)?;
     let valid = [&before, &after].iter().all(|phase| phase.outcome.verdict.is_valid());

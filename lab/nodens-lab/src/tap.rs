@@ -125,7 +125,7 @@ impl Output {
 }
 
 /// A file in which nothing is lost: a new or an empty one, or none on a disk.
-fn created(path: &Path) -> Result<File> {
+pub(crate) fn created(path: &Path) -> Result<File> {
     if path.metadata().is_ok_and(|data| data.is_file() && data.len() > 0) {
         bail!("{} is not empty, expected a new or an empty file", path.display());
     }
