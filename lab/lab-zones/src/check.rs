@@ -4,6 +4,7 @@ use crate::response::{Response, groups};
 use crate::trace::Tally;
 use crate::zone::{Found, Rrset, Zone};
 use nodens_wire::{Name, NameRef, Type};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -12,7 +13,7 @@ use std::net::IpAddr;
 const SHOWN: usize = 3;
 
 /// A question to which the rebuilt zones give another answer than was recorded most.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Differing {
     /// The name.
     pub name: String,
@@ -28,7 +29,7 @@ pub struct Differing {
 }
 
 /// How many recorded answers the zones give again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Check {
     /// Questions to servers: name, type and server.
     pub questions: usize,

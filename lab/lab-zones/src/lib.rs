@@ -3,6 +3,7 @@
 //! - [`trace`]: recordings in; each different response is kept once, so memory grows with what is different;
 //! - [`rebuild`]: which zones there are and who serves them, their records, what is filled in, and a comparison of
 //!   the zones with all that was recorded;
+//! - [`report`]: what was done and what differs, as a file;
 //! - [`text`], [`output`]: master files, a Corefile for all of them, root hints, addresses.
 //!
 //! Data belong to the deepest zone that contains their owner, or to the zone that signed them; they are taken from a
@@ -21,6 +22,7 @@ mod fill;
 pub mod notes;
 pub mod output;
 mod parts;
+pub mod report;
 mod response;
 pub mod text;
 pub mod trace;

@@ -1,10 +1,11 @@
 //! What was done to the zones beside copying what was recorded.
 
 use nodens_wire::Name;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Something that was done to a zone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Note {
     /// The zone.
     pub zone: String,
@@ -13,7 +14,7 @@ pub struct Note {
 }
 
 /// An RRset that was different at different times, or at different servers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Conflict {
     /// The zone.
     pub zone: String,
@@ -31,7 +32,7 @@ pub struct Conflict {
 }
 
 /// All of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Notes {
     /// What no response had, and was added so that a resolver can find its way.
     pub filled: Vec<Note>,

@@ -545,3 +545,14 @@ proptest! {
         assert_whole(&walk.rebuilt());
     }
 }
+
+#[test]
+fn the_schema_in_the_documentation_is_that_of_the_report() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/zones.schema.json");
+    let text = format!("{:#}\n", report::json_schema().as_value());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(kept == text, "{path} is not what the code makes; UPDATE_GOLDEN=1 rewrites it");
+}

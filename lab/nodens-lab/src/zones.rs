@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use lab_workload::capture;
 use lab_workload::dnstap::Role;
 use lab_zones::output::{self, Apart};
+use lab_zones::report::Report;
 use lab_zones::{Rebuilt, Rule, Trace};
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if rebuilt.distinct == 0 {
         bail!("{}", nothing(&rebuilt));
     }
-    let report = format!("{:#}\n", told::as_json(&rebuilt));
+    let report = serde_json::to_string_pretty(&Report::of(&rebuilt))? + "\n";
     write(args, &rebuilt, &report)?;
     let text = if args.json { report } else { told::text(&rebuilt, &args.folder) };
     term::all(&text).context("cannot write to standard output")?;

@@ -3,7 +3,6 @@
 use crate::term::{self, Style, Table};
 use lab_zones::notes::{Conflict, Note};
 use lab_zones::{Differing, Rebuilt, output};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -157,48 +156,4 @@ fn conflicts(text: &mut String, conflicts: &[Conflict]) {
         );
     }
     more(text, conflicts.len());
-}
-
-pub(super) fn as_json(rebuilt: &Rebuilt) -> Value {
-    let zones: Vec<_> = rebuilt
-        .zones
-        .values()
-        .map(|zone| {
-            json!({
-                "name": zone.name.to_string(),
-                "file": output::file_name(&zone.name),
-                "servers": zone.servers,
-                "records": zone.count(),
-            })
-        })
-        .collect();
-    let left_out: Vec<_> = rebuilt
-        .left_out
-        .iter()
-        .map(|(why, count)| json!({"what": why.text(), "responses": count}))
-        .collect();
-    let failures: Vec<_> = rebuilt
-        .failures
-        .iter()
-        .map(|(server, name, rtype, why)| {
-            json!({
-                "server": server,
-                "name": name.to_string(),
-                "type": rtype.to_string(),
-                "what": why.text(),
-            })
-        })
-        .collect();
-    json!({
-        "responses": rebuilt.responses,
-        "different_responses": rebuilt.distinct,
-        "left_out": left_out,
-        "responses_to_others": rebuilt.others,
-        "foreign_rrsets": rebuilt.foreign,
-        "addresses": output::all_addresses(&rebuilt.zones),
-        "zones": zones,
-        "check": rebuilt.check,
-        "notes": rebuilt.notes,
-        "failed_questions": failures,
-    })
 }

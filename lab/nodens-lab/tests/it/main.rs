@@ -18,6 +18,7 @@ mod truth;
 mod tune;
 mod typed;
 mod workers;
+mod zones;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
