@@ -26,6 +26,8 @@ pub(super) struct Image {
     pub(super) architecture: &'static str,
     /// Arguments of the entry point when none are given.
     pub(super) command: Vec<String>,
+    /// Whether the entry point may listen on port 53, and does not start where it may not.
+    pub(super) has_capability: bool,
     /// The first one is the entry point.
     pub(super) entries: Vec<Entry>,
 }
@@ -75,7 +77,7 @@ impl Image {
 
     fn layer(&self) -> Result<Vec<u8>> {
         let mut layer = Builder::new(Vec::new());
-        let mut runs = true;
+        let mut runs = self.has_capability;
         for entry in &self.entries {
             match entry {
                 Entry::Program { path, program } => {

@@ -18,8 +18,10 @@ const HELP: &str = "\
 cargo xtask image [--role cluster|node] [--tag NAME:TAG] [--out FILE] [--profile NAME | --program FILE]
     builds Nodens as static programs, or takes FILE and a nodens-top beside it, and writes its image: for the role
     cluster (the default) target/nodens-image.tar, for the role node, which runs as root, target/nodens-node-image.tar
-cargo xtask image --file FILE:PATH… [--link PATH=TARGET]… [--command WORD]… [--user UID:GID] --tag NAME:TAG --out FILE
-    writes an image of static programs that are there; the first one is what the image runs
+cargo xtask image --file FILE:PATH… [--link PATH=TARGET]… [--command WORD]… [--user UID:GID]
+                  [--capability NET_BIND_SERVICE|none] --tag NAME:TAG --out FILE
+    writes an image of static programs that are there; the first one is what the image runs, and has the capability:
+    it listens on port 53 (the default), or starts also in containers that drop all capabilities (none)
 ";
 
 /// What an image is for. The files are the same: what differs is who runs them when a manifest does not say.
@@ -52,6 +54,7 @@ struct Options {
     command: Vec<String>,
     user: Option<String>,
     role: Option<String>,
+    has_no_capability: bool,
     files: Vec<(PathBuf, String)>,
     links: Vec<(String, String)>,
 }
@@ -102,6 +105,7 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
         user: options.user.unwrap_or_else(|| role.user.to_owned()),
         architecture: architecture()?.0,
         command: options.command,
+        has_capability: !options.has_no_capability,
         entries,
     };
     let archive = image.archive()?;
@@ -136,6 +140,13 @@ fn parse(args: &[String]) -> Result<Options> {
             "--command" => options.command.push(value),
             "--user" => options.user = Some(value),
             "--role" => options.role = Some(value),
+            "--capability" => {
+                ensure!(
+                    ["NET_BIND_SERVICE", "none"].contains(&value.as_str()),
+                    "--capability {value}: expected NET_BIND_SERVICE or none"
+                );
+                options.has_no_capability = value == "none";
+            }
             "--file" => {
                 let (file, path) = value.rsplit_once(':').context("--file needs FILE:PATH")?;
                 options.files.push((file.into(), path.to_owned()));
@@ -152,6 +163,7 @@ fn parse(args: &[String]) -> Result<Options> {
         !given || (options.tag.is_some() && options.out.is_some()),
         "--file needs --tag and --out"
     );
+    ensure!(given || !options.has_no_capability, "--capability none is for images of --file");
     Ok(options)
 }
 

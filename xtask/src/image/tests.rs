@@ -20,6 +20,7 @@ fn image() -> Image {
         user: CLUSTER.user.to_owned(),
         architecture: "amd64",
         command: Vec::new(),
+        has_capability: true,
         entries: vec![
             Entry::Program { path: "/nodens".to_owned(), program: program(1) },
             Entry::File { path: AUTHORITIES.to_owned(), data: b"authorities".to_vec() },
@@ -91,6 +92,15 @@ fn the_layer_has_the_program_with_its_capability_and_the_link() {
 }
 
 #[test]
+fn a_program_without_the_capability_starts_where_all_are_dropped() {
+    let files = files(&Image { has_capability: false, ..image() }.archive().unwrap());
+    let manifest = json(&files, &named(&json(&files, "index.json")["manifests"][0]));
+    let mut archive = tar::Archive::new(&files[&named(&manifest["layers"][0])][..]);
+    let mut nodens = archive.entries().unwrap().next().unwrap().unwrap();
+    assert!(nodens.pax_extensions().unwrap().is_none());
+}
+
+#[test]
 fn the_same_inputs_give_the_same_octets() {
     assert_eq!(image().archive().unwrap(), image().archive().unwrap());
 }
@@ -113,6 +123,8 @@ fn files_need_a_name_and_a_place() {
     assert!(parsed("--file a:/c --out o").unwrap_err().contains("--tag"));
     assert!(parsed("--file a").unwrap_err().contains("FILE:PATH"));
     assert!(parsed("--tag").unwrap_err().contains("needs a value"));
+    assert!(parsed("--capability all").unwrap_err().contains("expected NET_BIND_SERVICE"));
+    assert!(parsed("--capability none").unwrap_err().contains("--file"));
     assert!(parsed("--nonsense x").unwrap_err().contains("unknown option"));
 }
 
