@@ -61,9 +61,9 @@ conformance: toolchain
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 e2e: toolchain
-	@$(CARGO) xtask peers coredns kubernetes kubernetes-node containerd cni helm etcd etcd-server runc nftables iptables conntrack iproute2 util-linux
+	@$(CARGO) xtask peers coredns coredns-before kubernetes kubernetes-node containerd cni helm etcd etcd-server runc nftables iptables conntrack iproute2 util-linux
 	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils dnsperf
-	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --target $(HOST) -p nodens -p nodens-top -p nodens-e2e
+	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --target $(HOST) -p nodens -p nodens-top -p nodens-lab -p nodens-e2e
 	target/$(HOST)/release/nodens-e2e all --scale "$(E2E_SCALE)"
 
 # What a change has to pass: without real nodes, and without goals that need a machine with no other work.

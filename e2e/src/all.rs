@@ -32,6 +32,7 @@ const LONG: &[&[&str]] = &[
     &["node-table"],
     &["node-role"],
     &["node-role", "--proxy", "iptables", "--only", IPTABLES],
+    &["swap", "--length", "5s", "--only", "Indexed,DaemonSet"],
     &["soak"],
     &["limits"],
 ];

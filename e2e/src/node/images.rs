@@ -55,11 +55,18 @@ pub(super) fn provide(node: &Node, folder: &Path, program: &Path) -> Result<()> 
     Ok(())
 }
 
-/// Gives the node an image of one program that is called `path` in it.
-pub(super) fn add(node: &Node, folder: &Path, tag: &str, program: &Path, path: &str) -> Result<()> {
+/// Gives the node an image of one program that is called `path` in it, with a capability that the container then
+/// has to have, or `none`.
+pub(super) fn add(
+    node: &Node,
+    folder: &Path,
+    tag: &str,
+    (program, path): (&Path, &str),
+    capability: &str,
+) -> Result<()> {
     let archive = folder.join("more.tar");
     let file = format!("{}:{path}", program.display());
-    let arguments = ["--tag", tag, "--file", &file].map(str::to_owned);
+    let arguments = ["--tag", tag, "--file", &file, "--capability", capability].map(str::to_owned);
     write(&archive, &arguments).with_context(|| format!("image {tag}"))?;
     node.import(&archive)?;
     Ok(std::fs::remove_file(&archive)?)

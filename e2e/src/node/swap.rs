@@ -1,19 +1,26 @@
-//! `nodens-e2e swap`: `nodens-lab swap` on a real node: two versions of CoreDNS, Nodens, CoreDNS with itself; and
-//! runs that are killed at any moment, after which everything has to be as it was.
+//! `nodens-e2e swap`: `nodens-lab swap` on a real node: two releases of CoreDNS, Nodens, CoreDNS with itself, a
+//! DaemonSet; runs that are killed at any moment, after which everything has to be as it was; and a load that the Pods
+//! of an Indexed Job share.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+mod daemonset;
+mod kills;
+mod workers;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args as Arguments;
 use serde_json::{Value, json};
 
+use self::daemonset::DAEMONSET;
 use super::checks::{deploy_coredns, rolled_out};
 use super::images::{self, CLIENTS, COREDNS, NODENS};
 use super::machine::Node;
 use super::tools::output as run_to_end;
+use crate::control_plane::peers;
 use crate::limit;
 use crate::sandbox::Sandbox;
 
@@ -21,13 +28,13 @@ use crate::sandbox::Sandbox;
 const LAB: &str = "localhost/nodens-lab:1";
 /// A second CoreDNS.
 const OTHER: &str = "localhost/coredns:other";
-const WORKLOAD: &str = "kube-system/deployment/coredns";
+const DEPLOYMENT: Workload = Workload { kind: "deployment", name: "coredns" };
 /// What would undo the change, if it did anything.
-const OPERATOR: &str = "dns-operator";
+const OPERATOR: Workload = Workload { kind: "deployment", name: "dns-operator" };
+/// All whose specs a run may change.
+const WORKLOADS: [Workload; 3] = [DEPLOYMENT, DAEMONSET, OPERATOR];
 /// How long it may take until everything is as before after a kill: the pods of the run have to end.
 const RESTORE_LIMIT: Duration = Duration::from_secs(240);
-/// A Lease that is not renewed counts for 30 s.
-const LEASE: Duration = Duration::from_secs(32);
 
 #[derive(Arguments)]
 pub(crate) struct SwapArgs {
@@ -40,7 +47,7 @@ pub(crate) struct SwapArgs {
     /// The static program that is the lab [default: the one beside this program].
     #[arg(long)]
     lab: Option<PathBuf>,
-    /// Another CoreDNS than that of the peers' cache.
+    /// A second CoreDNS [default: the release before, of the peers' cache].
     #[arg(long)]
     other: Option<PathBuf>,
     /// Rounds of each comparison.
@@ -63,6 +70,20 @@ pub(crate) struct SwapArgs {
     out: Option<PathBuf>,
 }
 
+/// A workload in `kube-system`.
+#[derive(Debug, Clone, Copy)]
+struct Workload {
+    kind: &'static str,
+    name: &'static str,
+}
+
+impl Workload {
+    /// As kubectl names it.
+    fn path(self) -> String {
+        format!("{}/{}", self.kind, self.name)
+    }
+}
+
 struct Swap<'a> {
     node: &'a Node,
     args: &'a SwapArgs,
@@ -73,10 +94,12 @@ struct Swap<'a> {
 type Check = (&'static str, fn(&Swap<'_>) -> Result<String>);
 
 const CHECKS: &[Check] = &[
-    ("two versions of CoreDNS", versions),
+    ("workers of an Indexed Job", workers::run),
+    ("two releases of CoreDNS", releases),
     ("CoreDNS and Nodens", nodens),
+    ("a DaemonSet", daemonset::run),
     ("CoreDNS with itself", same),
-    ("killed runs", kills),
+    ("killed runs", kills::run),
 ];
 
 /// Runs the checks that `args` asks for; returns how many failed.
@@ -84,13 +107,13 @@ pub(super) fn run(node: &Node, sandbox: &Sandbox, args: &SwapArgs) -> Result<usi
     let own = std::env::current_exe()?;
     let lab = args.lab.clone().unwrap_or_else(|| own.with_file_name("nodens-lab"));
     let folder = sandbox.folder("images")?;
-    images::add(node, &folder, LAB, &lab, "/nodens-lab")?;
-    if let Some(other) = &args.other {
-        images::add(node, &folder, OTHER, other, "/coredns")?;
-    }
+    images::add(node, &folder, LAB, (&lab, "/nodens-lab"), "none")?;
+    let other = args.other.clone().unwrap_or_else(|| peers().join("before/coredns"));
+    ensure!(other.is_file(), "no {}: run 'cargo xtask peers coredns-before'", other.display());
+    images::add(node, &folder, OTHER, (&other, "/coredns"), "NET_BIND_SERVICE")?;
     deploy_coredns(node)?;
     node.apply(&[], &operator().to_string())?;
-    rolled_out(node, "kube-system", &format!("deployment/{OPERATOR}"))?;
+    rolled_out(node, "kube-system", &OPERATOR.path())?;
     let out = args.out.clone().map_or_else(|| sandbox.folder("swap"), Ok)?;
     let swap = Swap { node, args, lab, out };
     let mut failed = 0;
@@ -113,12 +136,12 @@ fn operator() -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": OPERATOR, "namespace": "kube-system"},
+        "metadata": {"name": OPERATOR.name, "namespace": "kube-system"},
         "spec": {
             "replicas": 1,
-            "selector": {"matchLabels": {"app": OPERATOR}},
+            "selector": {"matchLabels": {"app": OPERATOR.name}},
             "template": {
-                "metadata": {"labels": {"app": OPERATOR}},
+                "metadata": {"labels": {"app": OPERATOR.name}},
                 "spec": {
                     "terminationGracePeriodSeconds": 0,
                     "containers": [{"name": "idle", "image": CLIENTS, "imagePullPolicy": "IfNotPresent"}],
@@ -136,15 +159,29 @@ impl Swap<'_> {
         command
     }
 
+    /// The command that compares the workload's image with `candidate`.
+    fn exchange(&self, workload: Workload, candidate: &str) -> Command {
+        let subject = format!("kube-system/{}", workload.path());
+        let operator = format!("kube-system/{}", OPERATOR.name);
+        let mut command = self.command(&[&subject, "--candidate", candidate, "--lab-image", LAB]);
+        command.args(["--scale-down", &operator]);
+        command
+    }
+
     /// A comparison to its end; its result.
-    fn compared(&self, name: &str, candidate: &str, more: &[&str]) -> Result<Value> {
+    fn compared(
+        &self,
+        name: &str,
+        workload: Workload,
+        candidate: &str,
+        more: &[&str],
+    ) -> Result<Value> {
         let folder = self.out.join(name);
         let out = folder.display().to_string();
         let rounds = self.args.rounds.to_string();
-        let operator = format!("kube-system/{OPERATOR}");
         let before = self.state()?;
-        let mut command = self.command(&[WORKLOAD, "--candidate", candidate, "--lab-image", LAB]);
-        command.args(["--scale-down", &operator, "--rounds", &rounds, "-l", &self.args.length]);
+        let mut command = self.exchange(workload, candidate);
+        command.args(["--rounds", &rounds, "-l", &self.args.length]);
         command.args(["--settle", "2s", "--external", "outside.example", "--out", &out]).args(more);
         let text = run_to_end(&mut command)?;
         println!("{text}");
@@ -154,14 +191,19 @@ impl Swap<'_> {
     }
 
     /// What has to be as it was: the specs of all that is changed.
-    fn state(&self) -> Result<[Value; 2]> {
-        Ok([self.spec("coredns")?, self.spec(OPERATOR)?])
+    fn state(&self) -> Result<Vec<Value>> {
+        let spec = |workload: &Workload| {
+            let mut object = self.object(&workload.path())?;
+            Ok(object.get_mut("spec").map(Value::take).unwrap_or_default())
+        };
+        WORKLOADS.iter().map(spec).collect()
     }
 
-    fn spec(&self, deployment: &str) -> Result<Value> {
-        let get = ["get", "deployment", deployment, "-n", "kube-system", "-o", "json"];
-        let object: Value = serde_json::from_str(&self.node.kubectl(&get)?)?;
-        Ok(object.get("spec").cloned().unwrap_or_default())
+    /// An object of `kube-system`; null if there is none.
+    fn object(&self, path: &str) -> Result<Value> {
+        let get = ["get", path, "-n", "kube-system", "--ignore-not-found", "-o", "json"];
+        let text = self.node.kubectl(&get)?;
+        if text.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_str(&text)?) }
     }
 
     /// The record, or what is left of a run: Jobs, queries, ReplicaSets.
@@ -175,40 +217,50 @@ impl Swap<'_> {
         Ok(ours.collect::<Vec<_>>().join(", "))
     }
 
-    fn is_as_before(&self, before: &[Value; 2]) -> Result<()> {
+    /// Waits until it is.
+    fn is_as_before(&self, before: &[Value]) -> Result<()> {
         let until = Instant::now() + RESTORE_LIMIT;
         loop {
             let (now, left) = (self.state()?, self.leftovers()?);
-            if now == *before && left.is_empty() {
+            if now == before && left.is_empty() {
                 break;
             }
             ensure!(Instant::now() < until, "not as before: {now:?}, left: {left}");
             thread::sleep(Duration::from_millis(500));
         }
-        rolled_out(self.node, "kube-system", "deployment/coredns")
+        for (workload, _) in WORKLOADS.iter().zip(before).filter(|(_, spec)| !spec.is_null()) {
+            rolled_out(self.node, "kube-system", &workload.path())?;
+        }
+        Ok(())
     }
 }
 
-fn versions(swap: &Swap<'_>) -> Result<String> {
-    ensure!(swap.args.other.is_some(), "--other names no second CoreDNS");
-    let result = swap.compared("versions", OTHER, &["--noise-rounds", "0"])?;
+fn releases(swap: &Swap<'_>) -> Result<String> {
+    let result = swap.compared("releases", DEPLOYMENT, OTHER, &["--noise-rounds", "0"])?;
     verdict(&result)
 }
 
 fn nodens(swap: &Swap<'_>) -> Result<String> {
-    let result = swap.compared("nodens", NODENS, &["--noise-rounds", "0"])?;
+    let result = swap.compared("nodens", DEPLOYMENT, NODENS, &["--noise-rounds", "0"])?;
     verdict(&result)
 }
 
+/// What was found of CPU, in microseconds for each answer: without it the rounds show nothing.
 fn verdict(result: &Value) -> Result<String> {
-    let text = |pointer: &str| result.pointer(pointer).map_or(String::new(), Value::to_string);
-    ensure!(!text("/findings/0").is_empty(), "nothing was found: {}", text("/omitted"));
-    Ok(format!(
-        "{}: {} of {}",
-        text("/verdict"),
-        text("/findings/0/estimate"),
-        text("/findings/0/cell")
-    ))
+    let is_cpu =
+        |finding: &&Value| finding.pointer("/cell/metric").and_then(Value::as_str) == Some("cpu");
+    let told = |finding: &Value| {
+        let number = |at: &str| finding.get(at).and_then(Value::as_f64).unwrap_or(f64::NAN);
+        let set = finding.pointer("/cell/set").and_then(Value::as_str).unwrap_or_default();
+        let verdict = finding.get("verdict").and_then(Value::as_str).unwrap_or_default();
+        let [a, b] = ["a", "b"].map(|side| number(side) / 1e3);
+        let part = number("estimate") * 100.0;
+        format!("{set} {a:.1} µs to {b:.1} µs ({part:+.1} %, {verdict})")
+    };
+    let findings = result.get("findings").and_then(Value::as_array).into_iter().flatten();
+    let cpu: Vec<String> = findings.filter(is_cpu).map(told).collect();
+    ensure!(!cpu.is_empty(), "CPU was not found: {:?}", result.get("omitted"));
+    Ok(cpu.join(", "))
 }
 
 /// CoreDNS and the same CoreDNS: a difference is a false one.
@@ -217,7 +269,7 @@ fn same(swap: &Swap<'_>) -> Result<String> {
     for at in 0..swap.args.same {
         let seed = (at + 1).to_string();
         let more = ["--noise-rounds", "0", "--seed", &seed];
-        let result = swap.compared(&format!("same-{at}"), COREDNS, &more)?;
+        let result = swap.compared(&format!("same-{at}"), DEPLOYMENT, COREDNS, &more)?;
         verdict(&result)?;
         let verdict = result.get("verdict").and_then(Value::as_str).unwrap_or_default();
         called += usize::from(matches!(verdict, "faster" | "slower"));
@@ -225,76 +277,4 @@ fn same(swap: &Swap<'_>) -> Result<String> {
     let all = swap.args.same;
     ensure!(called <= all / 20, "{called} of {all} call a difference");
     Ok(format!("{called} of {all} call a difference"))
-}
-
-/// Runs that are killed at some moment; of every fifth the process that restores is killed, too, and the next start
-/// restores.
-fn kills(swap: &Swap<'_>) -> Result<String> {
-    let before = swap.state()?;
-    let (mut changed, mut longest) = (0, Duration::ZERO);
-    for at in 0..swap.args.kills {
-        let both = at % 5 == 4;
-        let moment = lab_random::at(7, at as u64) % (swap.args.kill_within * 1000);
-        let (was_changed, took) = killed(swap, &before, Duration::from_millis(moment), both)
-            .with_context(|| format!("kill {at} after {moment} ms"))?;
-        let guard = if both { ", and what restores" } else { "" };
-        println!(
-            "kill {at} after {moment} ms{guard}: {}restored in {:.1} s",
-            if was_changed { "changed, " } else { "" },
-            took.as_secs_f64()
-        );
-        changed += usize::from(was_changed);
-        longest = longest.max(took);
-    }
-    let all = swap.args.kills;
-    Ok(format!(
-        "{all} of {all} restored, {changed} of them were changed, longest {:.0} s",
-        longest.as_secs_f64()
-    ))
-}
-
-/// Kills one run; whether something was changed then, and how long restoring took.
-fn killed(
-    swap: &Swap<'_>,
-    before: &[Value; 2],
-    moment: Duration,
-    both: bool,
-) -> Result<(bool, Duration)> {
-    let out = swap.out.join("killed").display().to_string();
-    let operator = format!("kube-system/{OPERATOR}");
-    let mut command = swap.command(&[WORKLOAD, "--candidate", NODENS, "--lab-image", LAB]);
-    command.args(["--scale-down", &operator, "--rounds", "6", "-l", "2s", "--settle", "500ms"]);
-    command.args(["--noise-rounds", "1", "--no-html", "--out", &out]);
-    let log = std::fs::File::create(swap.out.join("killed.log"))?;
-    let mut child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
-    thread::sleep(moment);
-    let was_changed = swap.state()? != *before;
-    if both {
-        for guard in children(&child)? {
-            kill(&guard)?;
-        }
-    }
-    child.kill()?;
-    child.wait()?;
-    let begun = Instant::now();
-    if both && !swap.leftovers()?.is_empty() {
-        // Not before the Lease has run out: the run might live on another machine.
-        thread::sleep(LEASE);
-        run_to_end(&mut swap.command(&["--restore"]))?;
-    }
-    swap.is_as_before(before)?;
-    Ok((was_changed, begun.elapsed()))
-}
-
-fn children(child: &Child) -> Result<Vec<String>> {
-    let id = child.id();
-    let path = format!("/proc/{id}/task/{id}/children");
-    let text = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
-    Ok(text.split_whitespace().map(str::to_owned).collect())
-}
-
-fn kill(id: &str) -> Result<()> {
-    let id: i32 = id.parse()?;
-    let Some(id) = rustix::process::Pid::from_raw(id) else { bail!("no process {id}") };
-    Ok(rustix::process::kill_process(id, rustix::process::Signal::KILL)?)
 }

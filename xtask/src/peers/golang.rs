@@ -14,8 +14,18 @@ struct Group {
     version: &'static str,
     /// Folder of the cache.
     folder: &'static str,
-    /// Packages below the module; the last part of each is the program's name.
+    /// Packages below the module, or `.`; the last part of each one's path is the program's name.
     packages: &'static [&'static str],
+}
+
+impl Group {
+    /// The path of one of its packages.
+    fn path(&self, package: &str) -> String {
+        match package {
+            "." => self.module.to_owned(),
+            package => format!("{}/{package}", self.module),
+        }
+    }
 }
 
 const GROUPS: &[Group] = &[
@@ -45,6 +55,14 @@ const GROUPS: &[Group] = &[
         folder: "bin",
         packages: &["cmd/helm"],
     },
+    // The release before the reference, for comparisons of two releases.
+    Group {
+        name: "coredns-before",
+        module: "github.com/coredns/coredns",
+        version: "v1.14.7",
+        folder: "before",
+        packages: &["."],
+    },
     Group {
         name: "pebble",
         module: "github.com/letsencrypt/pebble/v2",
@@ -66,7 +84,8 @@ pub(super) fn build(cache: &Path, name: &str) -> Result<PathBuf> {
     let folder = cache.join(group.folder);
     let go = super::go()?;
     for package in group.packages {
-        let program = folder.join(package.rsplit('/').next().unwrap_or(package));
+        let path = group.path(package);
+        let program = folder.join(path.rsplit('/').next().unwrap_or(&path));
         if is_wanted(&go, &program, group) {
             continue;
         }
@@ -75,7 +94,7 @@ pub(super) fn build(cache: &Path, name: &str) -> Result<PathBuf> {
         repo::run(
             Command::new(&go)
                 .args(["install", "-trimpath", "-ldflags", "-s -w"])
-                .arg(format!("{}/{package}@{}", group.module, group.version))
+                .arg(format!("{path}@{}", group.version))
                 .env("GOBIN", &folder)
                 .env("CGO_ENABLED", "0"),
         )?;
