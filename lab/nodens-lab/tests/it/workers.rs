@@ -135,7 +135,8 @@ fn a_worker_with_a_result_exits_with_0_and_the_sum_is_judged() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("result");
     std::fs::write(&file, &output.stdout).unwrap();
-    assert_ne!(lab(&["merge", file.to_str().unwrap(), "--no-out"]).status.code(), Some(0));
+    let merged = lab(&["merge", file.to_str().unwrap()]);
+    assert_eq!(merged.status.code(), Some(4), "{merged:?}");
 }
 
 #[test]

@@ -7,15 +7,22 @@ use std::fmt::Write as _;
 const NAME: &str = "nodens-lab";
 /// Where worker 0 tells the start.
 const PORT: u16 = 5_301;
+/// The program in the image: an image that has nothing else has no search path either.
+const PROGRAM: &str = "/nodens-lab";
 
 /// The manifest for the load of a command line of `words`, with `workers` Pods of `image`.
 pub(super) fn manifest(image: &str, workers: u64, words: &[String], token: &Token) -> String {
     let mut args = own(words);
     let desk = format!("http://{NAME}-0.{NAME}:{PORT}/{}", token.text());
     args.extend(["--worker".to_owned(), workers.to_string(), "--start-from".to_owned(), desk]);
+    // A long line of a log is kept in parts: the result has to be all that is written.
+    if !args.iter().any(|arg| arg == "--quiet") {
+        args.push("--quiet".to_owned());
+    }
     let mut text = format!(
         "# kubectl apply -f FILE; kubectl wait --for=condition=complete --timeout=1h job/{NAME}\n\
          # kubectl logs -l job-name={NAME} --tail=-1 > results; nodens-lab merge results\n\
+         # kubectl delete -f FILE\n\
          apiVersion: v1\n\
          kind: Service\n\
          metadata:\n\
@@ -41,6 +48,7 @@ pub(super) fn manifest(image: &str, workers: u64, words: &[String], token: &Toke
          \x20   spec:\n\
          \x20     subdomain: {NAME}\n\
          \x20     restartPolicy: Never\n\
+         \x20     automountServiceAccountToken: false\n\
          \x20     # Each on a node of its own, as far as there are enough.\n\
          \x20     topologySpreadConstraints:\n\
          \x20       - maxSkew: 1\n\
@@ -52,7 +60,14 @@ pub(super) fn manifest(image: &str, workers: u64, words: &[String], token: &Toke
          \x20     containers:\n\
          \x20       - name: load\n\
          \x20         image: {}\n\
-         \x20         command: [\"nodens-lab\"]\n\
+         \x20         command: [\"{PROGRAM}\"]\n\
+         \x20         # What the Pod security standard `restricted` asks for.\n\
+         \x20         securityContext:\n\
+         \x20           allowPrivilegeEscalation: false\n\
+         \x20           capabilities: {{drop: [ALL]}}\n\
+         \x20           runAsNonRoot: true\n\
+         \x20           runAsUser: 65532\n\
+         \x20           seccompProfile: {{type: RuntimeDefault}}\n\
          \x20         args:\n",
         quoted(image)
     );
@@ -106,8 +121,11 @@ mod tests {
             "\"4\"",
             "\"--start-from\"",
             "\"http://nodens-lab-0.nodens-lab:5301/0123456789abcdef\"",
+            "\"--quiet\"",
         ];
         assert_eq!(args, wanted);
+        // As in the Jobs of `swap`, and where `cargo xtask image` of the documentation puts it.
+        assert!(text.contains("command: [\"/nodens-lab\"]\n"), "{text}");
         // Without it, kubectl gives up after 30 seconds.
         assert!(text.contains("--timeout=1h"), "{text}");
         assert!(text.contains("completions: 4\n  parallelism: 4\n"), "{text}");
