@@ -115,6 +115,7 @@ pub(super) fn run(node: &Node, sandbox: &Sandbox, args: &SwapArgs) -> Result<usi
     node.apply(&[], &operator().to_string())?;
     rolled_out(node, "kube-system", &OPERATOR.path())?;
     let out = args.out.clone().map_or_else(|| sandbox.folder("swap"), Ok)?;
+    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     let swap = Swap { node, args, lab, out };
     let mut failed = 0;
     for (name, check) in CHECKS.iter().filter(|check| limit::wanted(check.0, &args.only)) {
