@@ -1,21 +1,29 @@
 //! Zones that are changed by messages (RFC 2136), as their users and the one who changes them share them.
 
 use crate::data::{Data, Difference, Served};
+use crate::dnssec::Signer;
 use crate::journal::{Journal, Packed, Step, Steps};
 use crate::limits::{JOURNAL_OCTETS, UPDATES_AT_ONCE, UPDATES_WAITING_MAX, UPDATES_WAITING_OCTETS};
 use crate::serial::Serial;
 use crate::table::Shown;
-use crate::update::{self, Next, Policy, Verdict};
+use crate::update::{self, Next, Policy, Size, Verdict};
 use crate::zone::{Sight, Soa, Version, Zone};
 use nodens_wire::{Name, Rcode};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+mod known;
+mod signing;
 
 #[cfg(test)]
 mod tests;
+
+pub use known::Known;
+pub use signing::Whole;
 
 /// How the name of the file ends that the process has locked which writes a database.
 pub const LOCK_ENDING: &str = ".lock";
@@ -37,6 +45,8 @@ pub struct DynamicZone {
     /// The file that it is kept in, if it is.
     database: Option<PathBuf>,
     served: Served,
+    /// It is not to be shown before it is signed.
+    is_unready: AtomicBool,
     /// Locked while a version is replaced, so that it is of the version that is served.
     changes: Mutex<Changes>,
     shown: Shown,
@@ -50,8 +60,10 @@ pub struct DynamicZone {
 #[derive(Debug)]
 struct Changes {
     journal: Journal,
-    /// Octets of its records, see [`update::octets`].
-    octets: u64,
+    /// See [`update::size`].
+    size: Size,
+    /// What signed it as a whole, and signs what changes.
+    signer: Option<Arc<Signer>>,
 }
 
 #[derive(Default)]
@@ -92,6 +104,12 @@ pub struct Done {
     pub wake: Vec<usize>,
 }
 
+impl Changes {
+    fn new() -> Self {
+        Self { journal: Journal::new(JOURNAL_OCTETS), size: Size::default(), signer: None }
+    }
+}
+
 impl fmt::Debug for DynamicZone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DynamicZone({}, {:?})", self.origin, self.served)
@@ -105,14 +123,15 @@ impl DynamicZone {
             origin,
             database,
             served: Served::default(),
-            changes: Mutex::new(Changes { journal: Journal::new(JOURNAL_OCTETS), octets: 0 }),
+            is_unready: AtomicBool::new(false),
+            changes: Mutex::new(Changes::new()),
             shown: Shown::default(),
             turn: Mutex::default(),
             waiting: Mutex::default(),
             wake: Mutex::default(),
         };
-        let octets = update::octets(&data);
-        zone.replace(Next { data, octets }, steps);
+        let size = update::size(&data);
+        zone.replace(Next { data, size }, steps);
         zone
     }
 
@@ -126,7 +145,7 @@ impl DynamicZone {
         self.database.as_deref()
     }
 
-    /// What is served.
+    /// What is served, but for a zone that [is not ready](DynamicZone::is_unready).
     pub fn served(&self) -> &Served {
         &self.served
     }
@@ -136,10 +155,10 @@ impl DynamicZone {
         &self.shown
     }
 
-    /// The version that is served, and its octets, see [`update::octets`].
-    pub fn data(&self) -> Option<(Data, u64)> {
+    /// The version that is served, and its [size](update::size).
+    pub fn data(&self) -> Option<(Data, Size)> {
         let changes = lock(&self.changes);
-        Some((self.served.load().as_deref().cloned()?, changes.octets))
+        Some((self.served.load().as_deref().cloned()?, changes.size))
     }
 
     /// Has `wake` called when there is something to do.
@@ -183,16 +202,18 @@ impl DynamicZone {
 
     /// Does updates one after the other. Before a version that they make is served, and before any of
     /// them is answered, `save` keeps it, given with what leads to it; where that fails, they are not done.
-    /// Most often they make one version together. One at a time does this.
+    /// Most often they make one version together. One at a time does this. `now_s`, in Unix seconds, is when
+    /// signatures are made.
     pub fn perform(
         &self,
         updates: Vec<Update>,
+        now_s: u64,
         mut save: impl FnMut(&Data, &Arc<Step>) -> Result<(), String>,
     ) -> Done {
         let _alone = lock(&self.turn);
         let (mut left, mut done) = (VecDeque::from(updates), Done::default());
         while !left.is_empty() {
-            self.perform_some(&mut left, &mut save, &mut done);
+            self.perform_some(&mut left, now_s, &mut save, &mut done);
         }
         done
     }
@@ -201,19 +222,22 @@ impl DynamicZone {
     fn perform_some(
         &self,
         left: &mut VecDeque<Update>,
+        now_s: u64,
         save: &mut impl FnMut(&Data, &Arc<Step>) -> Result<(), String>,
         done: &mut Done,
     ) {
-        let Some((before, octets)) = self.data() else { return fail(left.drain(..), done) };
+        let Some((before, size)) = self.data() else { return fail(left.drain(..), done) };
+        let signer = self.signer();
         let mut next: Option<Next> = None;
         let mut answers = Vec::with_capacity(left.len());
         while let Some(update) = left.pop_front() {
             if !(update.is_awaited)() {
                 continue;
             }
-            let present = next.as_ref().map_or((&before, octets), |own| (&own.data, own.octets));
+            let present = next.as_ref().map_or((&before, size), |own| (&own.data, own.size));
             let Update { message, key, policy, .. } = &update;
             let verdict = update::update(present, policy, key.view(), message);
+            let verdict = signing::signed(verdict, present.0, signer.as_deref(), now_s);
             let Verdict { rcode, next: later, reason } = verdict;
             let is_later = |own: &Next| own.data.soa().serial() > before.soa().serial();
             if next.is_some() && !later.as_ref().is_none_or(is_later) {
@@ -267,7 +291,7 @@ impl DynamicZone {
         // Held, so that the version before is not freed while others may wait for the lock.
         let before = self.served.load_full();
         {
-            let Next { data, octets } = next;
+            let Next { data, size } = next;
             let mut changes = lock(&self.changes);
             if steps.is_empty() {
                 changes.journal.forget();
@@ -275,7 +299,7 @@ impl DynamicZone {
             steps.iter().for_each(|step| changes.journal.push(step.clone()));
             // More than the zone has is never handed on.
             changes.journal.trim(data.records());
-            changes.octets = octets;
+            changes.size = size;
             self.served.store(data);
         }
         drop(before);
@@ -303,14 +327,17 @@ impl Done {
 
 impl Zone for DynamicZone {
     fn soa(&self) -> Option<Soa> {
-        self.served.soa()
+        if self.is_unready() { None } else { self.served.soa() }
     }
 
     fn version(&self) -> Option<Version> {
-        self.served.version()
+        if self.is_unready() { None } else { self.served.version() }
     }
 
     fn since(&self, serial: Serial) -> Option<Version> {
+        if self.is_unready() {
+            return None;
+        }
         let (steps, data) = {
             let changes = lock(&self.changes);
             (changes.journal.since(serial)?, self.served.load_full()?)
@@ -332,31 +359,6 @@ impl Zone for DynamicZone {
 
     fn comes_from(&self) -> String {
         self.database().map(|path| path.display().to_string()).unwrap_or_default()
-    }
-}
-
-/// Zones by the files that they are kept in, for as long as a configuration has them: a new one goes on with
-/// what is here.
-#[derive(Debug, Default)]
-pub struct Known(Mutex<HashMap<PathBuf, Weak<DynamicZone>>>);
-
-impl Known {
-    /// The zone that is kept in this file.
-    pub fn get(&self, database: &Path) -> Option<Arc<DynamicZone>> {
-        lock(&self.0).get(database).and_then(Weak::upgrade)
-    }
-
-    /// All zones that are kept in files.
-    pub fn all(&self) -> Vec<Arc<DynamicZone>> {
-        lock(&self.0).values().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Remembers a zone that is kept in a file.
-    pub fn add(&self, zone: &Arc<DynamicZone>) {
-        let Some(database) = zone.database() else { return };
-        let mut known = lock(&self.0);
-        known.retain(|_, zone| zone.strong_count() > 0);
-        known.insert(database.to_owned(), Arc::downgrade(zone));
     }
 }
 

@@ -108,3 +108,11 @@ pub const PREPARED_RESERVE: usize = 32 << 10;
 pub const PREPARED_SLOTS_MAX: usize = 8192;
 
 const _: () = assert!(MESSAGE_LEN <= 1 << 14 && MESSAGE_LEN < nodens_wire::MESSAGE_LEN_MAX);
+
+/// Names that may have to be signed again because an update hides what lies below a name, or shows it: so that one
+/// update takes a part of a second at most.
+pub const RESIGNED_NAMES_MAX: usize = 4096;
+/// Records that one step looks at for signatures that expire: a part of a millisecond.
+pub const SWEEP_STEPS: usize = 2048;
+/// Names that are signed again in one step, which makes a version of the zone: some milliseconds.
+pub const SWEEP_DUE_MAX: usize = 64;

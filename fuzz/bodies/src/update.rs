@@ -3,7 +3,7 @@
 use nodens_wire::{Admission, Class, Name, Rcode, Type, admit};
 use nodens_zone::Soa;
 use nodens_zone::data::{Data, Difference, Edit};
-use nodens_zone::update::{Permission, Policy, octets};
+use nodens_zone::update::{Permission, Policy, size};
 
 /// An update of a small zone is refused, changes nothing, or makes a version with a later serial number, which
 /// the difference leads to and whose octets are right.
@@ -18,12 +18,12 @@ pub fn update(data: &[u8]) {
     let permissions = vec![Permission { key: key.clone(), owner: None, types: None }];
     let (records_max, octets_max, update_records_max) = (20, 1000, 100);
     let policy = Policy { permissions, records_max, octets_max, update_records_max };
-    let before = (&zone, octets(&zone));
+    let before = (&zone, size(&zone));
     let verdict = nodens_zone::update::update(before, &policy, key.view(), &message);
     let Some(next) = verdict.next else { return };
     assert_eq!(verdict.rcode, Rcode::NOERROR);
-    assert_eq!(next.octets, octets(&next.data));
-    assert!(next.data.records() <= records_max && next.octets <= octets_max);
+    assert_eq!(next.size, size(&next.data));
+    assert!(next.data.records() <= records_max && next.size.octets <= octets_max);
     assert!(next.data.soa().serial() > zone.soa().serial());
     let difference = Difference::between(&zone, &next.data);
     let applied = zone.apply(&difference).expect("a difference of this version");

@@ -37,6 +37,9 @@ pub struct Services {
     /// `dynupdate`: zones that are changed by messages, each once. The program, which has threads, does
     /// the updates that wait ([`DynamicZone::perform`](nodens_zone::dynamic::DynamicZone::perform)).
     pub dynamic: Vec<Arc<nodens_zone::dynamic::DynamicZone>>,
+    /// What signs some of them.
+    pub dynamic_signers:
+        Vec<(Arc<nodens_zone::dynamic::DynamicZone>, Arc<nodens_zone::dnssec::Signer>)>,
     /// `sign`: zones to be signed, those of each block once. The program signs them on a thread of its own.
     pub signers: Vec<Arc<crate::zone_signer::ZoneSigner>>,
     /// Repeated work of handlers, such as reading a changed file.

@@ -4,6 +4,7 @@
 //! Updates that have come meanwhile make one version together, so that the disk is waited for once.
 
 mod store;
+mod upkeep;
 
 use crate::fault::errno_text;
 use crate::limits::{
@@ -12,7 +13,10 @@ use crate::limits::{
 use crate::poll::Waker;
 use crate::runtime::Runtime;
 use nodens_core::log::{Level, Sink};
+use nodens_zone::data::Data;
+use nodens_zone::dnssec::Signer;
 use nodens_zone::dynamic::{Done, DynamicZone};
+use nodens_zone::journal::Step;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +24,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use store::{Disk, Store, System};
+use upkeep::{Save, Upkeep, now_s};
 
 #[cfg(test)]
 mod tests;
+
+/// What signs some zones.
+type Signers = [(Arc<DynamicZone>, Arc<Signer>)];
 
 /// The directive that log lines name.
 const ORIGIN: &str = "dynupdate";
@@ -50,17 +58,22 @@ impl std::fmt::Debug for Updates {
 }
 
 impl Updates {
-    /// Does what is asked of `zones` from now on, and has the workers of `runtime` answer. Without any, there
-    /// is no thread.
+    /// Does what is asked of `zones` from now on, and has the workers of `runtime` answer; those with one of
+    /// `signers` are kept signed. Without any, there is no thread.
     ///
     /// # Errors
     /// If there is no thread to be had.
-    pub fn start(zones: &[Arc<DynamicZone>], runtime: &Runtime, sink: Sink) -> io::Result<Self> {
-        Self::with_disk(zones, runtime.wakers(), sink, Arc::new(System))
+    pub fn start(
+        zones: &[Arc<DynamicZone>],
+        signers: &[(Arc<DynamicZone>, Arc<Signer>)],
+        runtime: &Runtime,
+        sink: Sink,
+    ) -> io::Result<Self> {
+        Self::with_disk((zones, signers), runtime.wakers(), sink, Arc::new(System))
     }
 
     fn with_disk(
-        zones: &[Arc<DynamicZone>],
+        (zones, signers): (&[Arc<DynamicZone>], &Signers),
         wakers: Arc<Vec<Waker>>,
         sink: Sink,
         disk: Arc<dyn Disk>,
@@ -71,8 +84,13 @@ impl Updates {
         // Where a thread cannot begin, it goes before the others are waited for.
         let ends = ends;
         for zones in shares(zones) {
+            let keep = |zone: &Arc<DynamicZone>| {
+                let signer = signers.iter().find(|(own, _)| Arc::ptr_eq(own, zone));
+                let wanted = signer.map(|(_, signer)| signer.clone());
+                Kept::new(zone.clone(), Upkeep::new(wanted, updates.stopping.clone()))
+            };
             let keeper = Keeper {
-                zones: zones.iter().cloned().map(Kept::new).collect(),
+                zones: zones.iter().map(keep).collect(),
                 wakers: wakers.clone(),
                 sink: updates.sink.clone(),
                 since: Instant::now(),
@@ -164,6 +182,7 @@ struct Keeper {
 struct Kept {
     zone: Arc<DynamicZone>,
     place: Place,
+    upkeep: Upkeep,
 }
 
 /// Where a zone is kept.
@@ -179,21 +198,56 @@ enum Place {
 }
 
 impl Kept {
-    fn new(zone: Arc<DynamicZone>) -> Self {
+    fn new(zone: Arc<DynamicZone>, upkeep: Upkeep) -> Self {
         let place = match zone.database() {
             Some(_) => Place::Elsewhere { is_said: false },
             None => Place::Memory,
         };
-        Self { zone, place }
+        Self { zone, place, upkeep }
     }
 
-    /// When the database is to be tried again, if it is not open.
+    /// When the database is to be tried again if it is not open, and when signatures are to be looked at if it is.
     fn due(&self, now: Instant) -> Option<Duration> {
         match &self.place {
-            Place::Memory | Place::Open(_) => None,
+            Place::Memory | Place::Open(_) => self.upkeep.pause(&self.zone, now),
             Place::Elsewhere { .. } => Some(DATABASE_PAUSE),
             Place::Useless { again, .. } => Some(again.saturating_duration_since(now)),
         }
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.place, Place::Elsewhere { .. } | Place::Useless { .. })
+    }
+
+    /// Whether updates need not wait for something.
+    fn takes_updates(&self) -> bool {
+        !matches!(self.place, Place::Elsewhere { .. }) && !self.zone.lacks_signer()
+    }
+
+    /// Does the updates that wait, and then a part of what keeps the zone signed.
+    fn turn(&mut self, is_late: bool, sink: &Sink) -> Done {
+        let Self { zone, place, upkeep } = self;
+        let mut in_memory = |_: &Data, _: &Arc<Step>| Ok(());
+        let mut on_disk;
+        let save: Save<'_> = match place {
+            Place::Elsewhere { .. } if !is_late => return Done::default(),
+            Place::Elsewhere { .. } | Place::Useless { .. } => return Done::failed(zone.take()),
+            Place::Memory => &mut in_memory,
+            Place::Open(store) => {
+                on_disk = |data: &Data, step: &Arc<Step>| {
+                    let failed = |error| format!("committing zone: {}", errno_text(&error));
+                    store.save(data, step).map_err(failed)
+                };
+                &mut on_disk
+            }
+        };
+        // What would be changed could not be signed.
+        let updates = if zone.lacks_signer() { Vec::new() } else { zone.take() };
+        let mut done = zone.perform(updates, now_s(), &mut *save);
+        let later = upkeep.turn(zone, save, sink);
+        done.errors.extend(later.errors);
+        done.wake.extend(later.wake);
+        done
     }
 
     fn open(&mut self, is_late: bool, disk: &Arc<dyn Disk>, sink: &Sink) {
@@ -236,19 +290,12 @@ impl Keeper {
     fn turn(&mut self) {
         let now = Instant::now();
         let is_late = now.saturating_duration_since(self.since) > DATABASE_WAIT;
+        let is_near = |due: Duration| due.is_zero() || due == DATABASE_PAUSE;
         for kept in &mut self.zones {
-            if kept.due(now).is_some_and(|due| due.is_zero() || due == DATABASE_PAUSE) {
+            if kept.is_closed() && kept.due(now).is_some_and(is_near) {
                 kept.open(is_late, &self.disk, &self.sink);
             }
-            let done = match &mut kept.place {
-                Place::Elsewhere { .. } if !is_late => Done::default(),
-                Place::Elsewhere { .. } | Place::Useless { .. } => Done::failed(kept.zone.take()),
-                Place::Memory => kept.zone.perform(kept.zone.take(), |_, _| Ok(())),
-                Place::Open(store) => kept.zone.perform(kept.zone.take(), |data, step| {
-                    let failed = |error| format!("committing zone: {}", errno_text(&error));
-                    store.save(data, step).map_err(failed)
-                }),
-            };
+            let done = kept.turn(is_late, &self.sink);
             for error in done.errors {
                 self.sink.line(Level::Error, ORIGIN, error);
             }
@@ -257,8 +304,7 @@ impl Keeper {
             }
         }
         // What waits for the disk, or for room in the log, may have had the sign that there is more to do.
-        let has_updates =
-            |kept: &Kept| kept.zone.has_updates() && !matches!(kept.place, Place::Elsewhere { .. });
+        let has_updates = |kept: &Kept| kept.zone.has_updates() && kept.takes_updates();
         match self.zones.iter().filter_map(|kept| kept.due(now)).min() {
             _ if self.zones.iter().any(has_updates) || self.is_stopping() => {}
             Some(pause) => thread::park_timeout(pause),

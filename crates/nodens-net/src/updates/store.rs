@@ -9,7 +9,7 @@ use nodens_zone::data::Data;
 use nodens_zone::dynamic::{CUT_ENDING, DynamicZone, LOCK_ENDING, NEW_ENDING, beside};
 use nodens_zone::image::{Image, ImageError, Rest, Writer, Written};
 use nodens_zone::journal::Step;
-use nodens_zone::update::{Next, octets};
+use nodens_zone::update::{Next, size};
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
@@ -95,8 +95,8 @@ impl Store {
             if image.written() != written {
                 return Err(damaged(image.written().len));
             }
-            let octets = octets(&image.data);
-            zone.replace(Next { data: image.data, octets }, &image.steps);
+            let size = size(&image.data);
+            zone.replace(Next { data: image.data, size }, &image.steps);
             zone.shown().announce();
         }
         self.written = Some(written);

@@ -56,9 +56,13 @@ fn start(zone: Arc<DynamicZone>) -> Server {
 fn start_on(zone: Arc<DynamicZone>, disk: Arc<dyn Disk>) -> Server {
     let (sender, log) = sync_channel(100);
     let wakers = Arc::new(vec![Waker::new().unwrap()]);
-    let updates =
-        Updates::with_disk(std::slice::from_ref(&zone), wakers.clone(), Sink::new(sender), disk)
-            .unwrap();
+    let updates = Updates::with_disk(
+        (std::slice::from_ref(&zone), &[]),
+        wakers.clone(),
+        Sink::new(sender),
+        disk,
+    )
+    .unwrap();
     Server { zone, updates: Some(updates), wakers, log }
 }
 
@@ -130,7 +134,7 @@ fn a_zone_without_a_database_is_updated_in_memory() {
     drop(updates);
     assert!(!zone.has_updates());
     let sink = Sink::new(sync_channel(1).0);
-    let none = Updates::with_disk(&[], Arc::default(), sink, Arc::new(System)).unwrap();
+    let none = Updates::with_disk((&[], &[]), Arc::default(), sink, Arc::new(System)).unwrap();
     assert!(none.threads.is_empty());
 }
 
@@ -372,7 +376,7 @@ fn a_disk_that_hangs_holds_up_its_own_zone_alone_and_not_the_end() {
     let (sender, log) = sync_channel(100);
     let sink = Sink::new(sender);
     let start = |disk: &Arc<Gate>| {
-        Updates::with_disk(&zones, wakers.clone(), sink.clone(), disk.clone()).unwrap()
+        Updates::with_disk((&zones, &[]), wakers.clone(), sink.clone(), disk.clone()).unwrap()
     };
     let server = |at: usize| Server {
         zone: zones[at].clone(),

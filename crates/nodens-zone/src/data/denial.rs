@@ -186,6 +186,25 @@ impl Data {
         }
     }
 
+    /// The NSEC record of the last name before this one that has one, not counting names below a cut;
+    /// nothing for the origin.
+    pub(crate) fn nsec_behind(&self, name: NameRef<'_>) -> Option<Rrset<'_>> {
+        let set = self.nsec_before(name)?;
+        if set.owner() != name {
+            return Some(set);
+        }
+        let key = Key::new(name, self.origin())?;
+        self.nsec_at_or_before(self.names.before(&key, (key.len(), false))?)
+    }
+
+    /// The NSEC3 record whose owner comes before this one, which is the last of all for the first.
+    pub(crate) fn nsec3_behind(&self, owner: NameRef<'_>) -> Option<Rrset<'_>> {
+        let place = Place::new(owner, self.origin())?;
+        let walk = self.hashed.walk(&place, self.origin());
+        let before = self.hashed.before(&place.key, (walk.common, walk.is_behind));
+        before.or_else(|| self.hashed.last())?.node.set(Type::NSEC3, self.class)
+    }
+
     fn nsec_at_or_before<'z>(&'z self, entry: Entry<'z>) -> Option<Rrset<'z>> {
         let mut entry = entry;
         for _ in 0..NSEC_STEPS {

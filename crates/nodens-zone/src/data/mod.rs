@@ -30,6 +30,7 @@ mod prepared;
 pub mod room;
 mod rrset;
 mod served;
+mod standing;
 mod trie;
 
 #[cfg(test)]
@@ -42,9 +43,10 @@ pub use difference::{Conflict, Difference};
 pub use edit::Edit;
 pub use lookup::{Found, Gap};
 pub use prepared::Part;
-pub(crate) use rrset::is_same;
 pub use rrset::{Rrset, RrsetRecords, Rrsets};
+pub(crate) use rrset::{is_same, name_in};
 pub use served::Served;
+pub(crate) use standing::Standing;
 
 use crate::zone::{Cursor, Soa, Version};
 use key::Place;

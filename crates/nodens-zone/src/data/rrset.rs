@@ -79,7 +79,7 @@ fn name_len(octets: &[u8]) -> usize {
 }
 
 /// The name at the front of RDATA whose first `skip` octets are something else.
-pub(super) fn name_in(rdata: &[u8], skip: usize) -> Option<NameRef<'_>> {
+pub(crate) fn name_in(rdata: &[u8], skip: usize) -> Option<NameRef<'_>> {
     let rest = rdata.get(skip..)?;
     NameRef::new(rest.get(..name_len(rest))?).ok()
 }

@@ -191,6 +191,35 @@ impl Trie {
         false
     }
 
+    /// Shows the nodes below a name that exists, in no particular order, until `see` has seen enough.
+    pub(super) fn below<'t>(&'t self, key: &Key, mut see: impl FnMut(&'t Node) -> bool) {
+        let end = key.len().saturating_sub(1);
+        let mut twig = &self.root;
+        let mut left: Vec<&'t Twig> = loop {
+            let Twig::Branch(branch) = twig else { return };
+            if branch.offset() > end {
+                return;
+            }
+            if branch.offset() == end {
+                // The first of them is the name itself.
+                let itself = usize::from(branch.has(END));
+                break branch.twigs().iter().skip(itself).collect();
+            }
+            match branch.twig(key.at(branch.offset())) {
+                Some(next) => twig = next,
+                None => return,
+            }
+        };
+        while let Some(twig) = left.pop() {
+            match twig {
+                Twig::Nothing => {}
+                Twig::Leaf(_, node) if see(node) => {}
+                Twig::Leaf(..) => return,
+                Twig::Branch(branch) => left.extend(branch.twigs().iter()),
+            }
+        }
+    }
+
     /// Adds a node of a name that does not exist, after a search that told `common`.
     pub(super) fn insert(
         &mut self,

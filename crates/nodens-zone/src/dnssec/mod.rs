@@ -9,8 +9,12 @@ mod canonical;
 mod ds;
 mod key;
 mod key_file;
+mod links;
 mod nsec;
 mod nsec3;
+mod resign;
+mod signer;
+mod sweep;
 mod zone;
 
 #[cfg(test)]
@@ -22,4 +26,6 @@ pub use ds::{DigestType, ds_rdata};
 pub use key::{SignError, SigningKey};
 pub use key_file::KeyError;
 pub use nsec::{nsec_rdata, successor};
+pub use signer::{Signer, is_made};
+pub use sweep::{Due, Sweep};
 pub use zone::{Denial, SignZoneError, SignedZone, sign_zone};

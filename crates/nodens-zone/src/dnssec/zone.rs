@@ -41,6 +41,12 @@ pub enum SignZoneError {
     /// The system has no random numbers.
     #[error("signing failed")]
     Sign,
+    /// A cut or a DNAME record hides, or no longer hides, too many names at once.
+    #[error("more than {0} names would have to be signed again")]
+    TooManyNames(usize),
+    /// The version that it was to be made of is not signed as a whole.
+    #[error("the chain of NSEC or NSEC3 records is broken")]
+    Broken,
     /// There is no room for a hash in front of the origin.
     #[error("the origin is too long for NSEC3 records")]
     LongOrigin,
@@ -50,7 +56,7 @@ pub enum SignZoneError {
 }
 
 /// Types that signing makes, so what the zone has of them is left out.
-const MADE: [Type; 7] = [
+pub(super) const MADE: [Type; 7] = [
     Type::RRSIG,
     Type::NSEC,
     Type::NSEC3,
@@ -74,8 +80,21 @@ const SOA_NUMBERS: usize = 20;
 /// [`SignZoneError`].
 pub fn sign_zone(
     data: Data,
-    (keys, denial): (&[SigningKey], Denial),
+    how: (&[SigningKey], Denial),
     (serial, validity): (u32, Validity),
+    goes_on: &dyn Fn() -> bool,
+) -> Result<SignedZone, SignZoneError> {
+    sign_whole(data, how, (serial, &|_| validity), goes_on)
+}
+
+/// When the signature over an RRset is valid.
+pub(super) type ValidityOf<'v> = dyn Fn(&Canonical) -> Validity + 'v;
+
+/// [`sign_zone`], each RRset with times of its own.
+pub(super) fn sign_whole(
+    data: Data,
+    (keys, denial): (&[SigningKey], Denial),
+    (serial, validity): (u32, &ValidityOf<'_>),
     goes_on: &dyn Fn() -> bool,
 ) -> Result<SignedZone, SignZoneError> {
     let mut room = Claim::default();
@@ -105,7 +124,7 @@ fn claim(room: &mut Claim, octets: u64) -> Result<(), Refused> {
 }
 
 /// The records of the zone with those of the keys, and nothing that is made by signing.
-fn prepared(
+pub(super) fn prepared(
     data: Data,
     keys: &[SigningKey],
     (denial, serial): (Denial, u32),
@@ -164,7 +183,7 @@ impl<'z> OwnNames<'z> {
     }
 
     fn found(&mut self, name: Name) -> Name {
-        if is_cut(self.data, name.view()) || self.data.rrset(name.view(), Type::DNAME).is_some() {
+        if self.data.hides_below(name.view()) {
             self.hides = Some(name.clone());
         }
         self.last.insert(name).clone()
@@ -194,15 +213,11 @@ impl Iterator for OwnNames<'_> {
     }
 }
 
-fn is_cut(data: &Data, name: NameRef<'_>) -> bool {
-    name != data.origin() && data.rrset(name, Type::NS).is_some()
-}
-
 struct Signing<'z> {
     edit: Edit,
     zone: &'z Data,
     keys: &'z [SigningKey],
-    validity: Validity,
+    validity: &'z ValidityOf<'z>,
     /// That of NSEC and NSEC3 records.
     ttl: u32,
     goes_on: &'z dyn Fn() -> bool,
@@ -230,7 +245,7 @@ impl Signing<'_> {
         for name in OwnNames::new(self.zone) {
             let types = self.name(name.view())?;
             // Nothing is signed at a cut to a zone that is not.
-            let is_signed = !is_cut(self.zone, name.view()) || types.contains(&Type::DS);
+            let is_signed = !self.zone.is_cut(name.view()) || types.contains(&Type::DS);
             let sigs = is_signed.then_some(Type::RRSIG);
             chain.push(name.view(), types.into_iter().chain(sigs))?;
         }
@@ -248,7 +263,7 @@ impl Signing<'_> {
             return Err(SignZoneError::Stopped);
         }
         let zone = self.zone;
-        let is_cut = is_cut(zone, name);
+        let is_cut = zone.is_cut(name);
         // Addresses at a cut are the other zone's (RFC 4035 section 2.3).
         let is_own = |rtype: Type| !is_cut || matches!(rtype, Type::NS | Type::DS);
         let mut types = Vec::new();
@@ -284,8 +299,9 @@ impl Signing<'_> {
     ) -> Result<(), SignZoneError> {
         let class = self.zone.class();
         let canonical = Canonical::new(owner, (rtype, class), ttl, rdatas);
+        let validity = (self.validity)(&canonical);
         for key in self.keys {
-            let rrsig = canonical.sign(key, self.zone.origin(), self.validity);
+            let rrsig = canonical.sign(key, self.zone.origin(), validity);
             let rdata = rrsig.map_err(|_| SignZoneError::Sign)?;
             self.edit.add(RecordRef { owner, rtype: Type::RRSIG, class, ttl, rdata: &rdata })?;
         }

@@ -62,7 +62,7 @@ fn updates_that_wait_make_one_version_which_is_kept_before_it_is_served() {
         zone.push(update(number, adds, &answers)).unwrap();
     }
     let mut saved = Vec::new();
-    let done = zone.perform(zone.take(), |data, step| {
+    let done = zone.perform(zone.take(), 0, |data, step| {
         assert_eq!(zone.served().load().as_ref().unwrap().soa().serial(), Serial(1));
         assert!(lock(&answers).is_empty());
         saved.push((data.soa().serial(), step.removed.len(), step.added.len()));
@@ -80,7 +80,7 @@ fn updates_that_wait_make_one_version_which_is_kept_before_it_is_served() {
     }
     assert_eq!((count, zone.soa().unwrap().serial()), (4, Serial(3)));
     assert!(zone.since(Serial(2)).is_none() && zone.version().is_some());
-    assert_eq!(zone.data().unwrap().1, update::octets(&zone.data().unwrap().0));
+    assert_eq!(zone.data().unwrap().1, update::size(&zone.data().unwrap().0));
 }
 
 #[test]
@@ -89,14 +89,14 @@ fn what_cannot_be_kept_is_not_done_and_neither_is_what_depends_on_it() {
     for (number, adds) in [(0, false), (7, true), (7, false), (0, true)] {
         zone.push(update(number, adds, &answers)).unwrap();
     }
-    let done = zone.perform(zone.take(), |_, _| Err("the disk is full".to_owned()));
+    let done = zone.perform(zone.take(), 0, |_, _| Err("the disk is full".to_owned()));
     assert_eq!(done.errors, ["UPDATE for z. failed: the disk is full"]);
     let rcodes: Vec<_> = lock(&answers).iter().map(|(_, rcode)| *rcode).collect();
     assert_eq!(rcodes, [Rcode::NOERROR, Rcode::SERVFAIL, Rcode::SERVFAIL, Rcode::SERVFAIL]);
     assert_eq!(zone.soa().unwrap().serial(), Serial(1));
     // An update that changes nothing has nothing to be kept.
     zone.push(update(0, true, &answers)).unwrap();
-    zone.perform(zone.take(), |_, _| panic!("nothing has changed"));
+    zone.perform(zone.take(), 0, |_, _| panic!("nothing has changed"));
     assert_eq!(lock(&answers).last(), Some(&(0, Rcode::NOERROR)));
 }
 
@@ -107,7 +107,7 @@ fn updates_that_are_not_awaited_any_more_are_not_done() {
     late.is_awaited = Box::new(|| false);
     zone.push(late).unwrap();
     zone.push(update(8, true, &answers)).unwrap();
-    zone.perform(zone.take(), |_, _| Ok(()));
+    zone.perform(zone.take(), 0, |_, _| Ok(()));
     assert_eq!(*lock(&answers), [(8, Rcode::NOERROR)]);
     assert_eq!(zone.soa().unwrap().serial(), Serial(2));
     assert!(zone.served().load().as_ref().unwrap().rrset(host(7).owner.view(), Type::A).is_none());
@@ -131,7 +131,7 @@ fn each_version_is_later_than_the_one_before_it() {
         zone.push(update).unwrap();
     }
     let mut saved = Vec::new();
-    let done = zone.perform(zone.take(), |_, step| {
+    let done = zone.perform(zone.take(), 0, |_, step| {
         saved.push((step.from.serial().0, step.to.serial().0));
         Ok(())
     });
@@ -178,4 +178,66 @@ fn a_zone_is_known_by_its_database_as_long_as_it_is_in_use() {
     assert!(Arc::ptr_eq(&known.all()[0], &zone));
     drop(zone);
     assert!(known.get(path).is_none() && known.all().is_empty());
+}
+
+fn signer() -> Arc<Signer> {
+    let (public, private) = (
+        include_str!("../../testdata/dnssec/Kexample.org.+015+21968.key"),
+        include_str!("../../testdata/dnssec/Kexample.org.+015+21968.private"),
+    );
+    let key = crate::dnssec::SigningKey::parse(public, private).unwrap();
+    Arc::new(Signer::new(vec![key], crate::dnssec::Denial::Nsec3))
+}
+
+fn is_signed(zone: &DynamicZone, number: u32) -> bool {
+    let (data, _) = zone.data().unwrap();
+    let set = data.rrset(host(number).owner.view(), Type::A);
+    set.is_some_and(|set| set.sigs().is_some())
+}
+
+#[test]
+fn what_changes_while_a_zone_is_signed_as_a_whole_is_signed_too() {
+    const NOW_S: u64 = 1_800_000_000;
+    let (zone, answers, signer) = (zone(5), Answers::default(), signer());
+    zone.wait_for_signatures();
+    assert!(zone.soa().is_none() && zone.is_unready() && !zone.lacks_signer());
+    let (of, size) = zone.data().unwrap();
+    let data = signer.whole(of.clone(), NOW_S, &|| true).unwrap().data;
+    let whole = Whole { of, data, signer: Some(signer.clone()) };
+    zone.push(update(100, true, &answers)).unwrap();
+    zone.perform(zone.take(), NOW_S, |_, _| Ok(()));
+    assert!(!is_signed(&zone, 100));
+    // What is not kept is not shown.
+    let failed = zone.turn_to(&whole, NOW_S, |_, _| Err("the disk is full".to_owned()));
+    assert!(failed.errors.len() == 1 && zone.is_unready() && zone.signer().is_none());
+    let done = zone.turn_to(&whole, NOW_S, |data, step| {
+        assert!(data.is_signed() && step.added.len() > 10);
+        Ok(())
+    });
+    assert!(done.errors.is_empty() && !zone.is_unready());
+    assert_eq!(zone.soa().unwrap().serial(), Serial(3));
+    assert!(is_signed(&zone, 100) && is_signed(&zone, 4));
+    let (data, now) = zone.data().unwrap();
+    assert!(signer.has_signed(&data));
+    assert_eq!(now, update::size(&data));
+    assert_eq!(now.records, size.records + 1, "what is made does not count");
+    // Signatures and links are in the same version as the change.
+    zone.push(update(101, true, &answers)).unwrap();
+    let mut steps = Vec::new();
+    zone.perform(zone.take(), NOW_S, |_, step| {
+        steps.push((step.removed.len(), step.added.len()));
+        Ok(())
+    });
+    // Its address, two links, and the signatures of these and of the SOA record.
+    assert_eq!((steps.as_slice(), is_signed(&zone, 101)), (&[(3, 7)][..], true));
+    // Before they expire, others take their places.
+    let late = NOW_S + 31 * 24 * 3600;
+    let (due, has_more) = crate::dnssec::Sweep::of(&zone.data().unwrap().0).step(late);
+    assert!(!due.is_empty() && !has_more);
+    assert!(zone.renew(&due, late, |_, _| Ok(())).errors.is_empty());
+    assert_eq!(zone.soa().unwrap().serial(), Serial(5));
+    assert!(crate::dnssec::Sweep::of(&zone.data().unwrap().0).step(late).0.is_empty());
+    let known = zone.signer();
+    zone.set_signer(None);
+    assert!(known.is_some() && zone.lacks_signer());
 }

@@ -1,7 +1,8 @@
 //! What the records of an update section change (RFC 2136 sections 2.5 and 3.4).
 
-use super::types::{is_derived, is_known, is_meta};
+use super::types::{Kind, is_known, is_meta};
 use crate::data::{Data, Edit, Refused, is_same};
+use crate::dnssec::is_made;
 use crate::limits::TTL_MAX;
 use crate::serial::Serial;
 use crate::zone::RecordRef;
@@ -16,14 +17,16 @@ use nodens_wire::{Class, Name, NameRef, Rcode, Record, RecordView, Section, Type
 ///
 /// # Errors
 /// The RCODE of the response.
-pub(super) fn check(origin: NameRef<'_>, updates: &[Record]) -> Result<(), Rcode> {
+pub(super) fn check((origin, kind): (NameRef<'_>, Kind), updates: &[Record]) -> Result<(), Rcode> {
     for record in updates {
         let Record { owner, rtype, class, ttl, rdata } = record;
         if !owner.view().is_in_domain(origin) {
             return Err(Rcode::NOTZONE);
         }
         let fits = match *class {
-            Class::IN => !is_meta(*rtype) && (is_derived(*rtype) || can_be_added(origin, record)),
+            Class::IN => {
+                !is_meta(*rtype) && (!kind.can_have(*rtype) || can_be_added(origin, record))
+            }
             Class::ANY => {
                 *ttl == 0 && rdata.is_empty() && (!is_meta(*rtype) || *rtype == Type::ANY)
             }
@@ -33,8 +36,8 @@ pub(super) fn check(origin: NameRef<'_>, updates: &[Record]) -> Result<(), Rcode
         if !is_known(*rtype) || !fits {
             return Err(Rcode::FORMERR);
         }
-        if is_derived(*rtype) {
-            return Err(Rcode::NOTIMP);
+        if let Some(rcode) = kind.refuses(*rtype) {
+            return Err(rcode);
         }
     }
     Ok(())
@@ -160,7 +163,9 @@ impl Changes {
 
     fn add_cname(&mut self, record: &Record) -> Result<(), Refused> {
         let owner = record.owner.view();
-        if self.edit.rrsets(owner).any(|set| set.rtype() != Type::CNAME) {
+        // What signing has made does not count, and is made anew.
+        let is_other = |rtype: Type| rtype != Type::CNAME && !is_made(rtype);
+        if self.edit.rrsets(owner).any(|set| is_other(set.rtype())) {
             return Ok(());
         }
         self.add_only(record)
@@ -206,13 +211,10 @@ impl Changes {
     }
 
     fn remove_name(&mut self, owner: NameRef<'_>) {
-        if owner != self.origin.view() {
-            self.changed |= self.edit.remove_name(owner);
-            return;
-        }
         let types: Vec<Type> = self.edit.rrsets(owner).map(|set| set.rtype()).collect();
         for rtype in types {
-            if !self.is_kept(owner, rtype) {
+            // An NSEC3 record may have the same owner, and proves something of another name.
+            if !self.is_kept(owner, rtype) && !is_made(rtype) {
                 self.changed |= self.edit.remove_rrset(owner, rtype);
             }
         }

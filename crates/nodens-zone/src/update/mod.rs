@@ -17,10 +17,12 @@ mod tests;
 pub use policy::{Permission, Policy};
 
 use crate::data::{Data, Difference, Refused};
+use crate::dnssec::is_made;
 use crate::zone::RecordRef;
 use changes::Changes;
 use message::Sections;
-use nodens_wire::{NameRef, Rcode};
+use nodens_wire::{NameRef, Rcode, Record};
+use types::Kind;
 
 /// What became of an update.
 #[derive(Debug)]
@@ -38,8 +40,32 @@ pub struct Verdict {
 pub struct Next {
     /// The version.
     pub data: Data,
-    /// Octets of all its records, see [`octets`].
+    /// See [`size`].
+    pub size: Size,
+}
+
+/// How large a zone is, without what signing makes: records that nobody asked for keep nothing out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Records, the SOA record among them.
+    pub records: u64,
+    /// Octets of these outside a message, names not compressed.
     pub octets: u64,
+}
+
+impl Size {
+    fn add(&mut self, record: &RecordRef<'_>) {
+        if !is_made(record.rtype) {
+            self.records += 1;
+            self.octets += octets_of(record);
+        }
+    }
+
+    fn of<'r>(records: impl IntoIterator<Item = &'r Record>) -> Self {
+        let mut size = Self::default();
+        records.into_iter().for_each(|record| size.add(&record.into()));
+        size
+    }
 }
 
 impl Verdict {
@@ -47,7 +73,7 @@ impl Verdict {
         Self { rcode, next: None, reason: None }
     }
 
-    fn failed(rcode: Rcode, reason: String) -> Self {
+    pub(crate) fn failed(rcode: Rcode, reason: String) -> Self {
         Self { rcode, next: None, reason: Some(reason) }
     }
 }
@@ -58,22 +84,23 @@ fn octets_of(record: &RecordRef<'_>) -> u64 {
     (record.owner.as_wire().len() + FIELDS + record.rdata.len()) as u64
 }
 
-/// Octets of all records of a version outside a message. Goes through all of them.
-pub fn octets(data: &Data) -> u64 {
+/// The size of a version. Goes through all of its records.
+pub fn size(data: &Data) -> Size {
     let mut records = data.cursor();
-    let mut sum = octets_of(&data.soa().record().into());
+    let mut size = Size::of([data.soa().record()]);
     loop {
         match records.advance() {
-            crate::Advance::End => return sum,
+            crate::Advance::End => return size,
             crate::Advance::Nothing => {}
-            crate::Advance::Record => sum += records.record().as_ref().map_or(0, octets_of),
+            crate::Advance::Record => records.record().iter().for_each(|record| size.add(record)),
         }
     }
 }
 
-/// Does what `message`, signed with `key`, asks of the zone `data`, whose records have so many `octets`.
+/// Does what `message`, signed with `key`, asks of the zone `data`, which has this size. In a zone with signatures,
+/// those of the version that it makes are those of `data`: the caller makes them anew.
 pub fn update(
-    (data, octets): (&Data, u64),
+    (data, size): (&Data, Size),
     policy: &Policy,
     key: NameRef<'_>,
     message: &[u8],
@@ -86,9 +113,10 @@ pub fn update(
         Ok(sections) => sections,
         Err(rcode) => return Verdict::of(rcode),
     };
+    let kind = Kind::of(data);
     let checked = prerequisites::check(data, &sections.prerequisites)
         .and_then(|()| policy.check(key, &sections.updates))
-        .and_then(|()| changes::check(data.origin(), &sections.updates));
+        .and_then(|()| changes::check((data.origin(), kind), &sections.updates));
     if let Err(rcode) = checked {
         return Verdict::of(rcode);
     }
@@ -101,24 +129,25 @@ pub fn update(
             return Verdict::failed(if is_full { Rcode::SERVFAIL } else { Rcode::REFUSED }, text);
         }
     }
-    finish((data, octets), changes, policy)
+    finish((data, size), changes, policy)
 }
 
-fn finish((data, octets): (&Data, u64), changes: Changes, policy: &Policy) -> Verdict {
+fn finish((data, size): (&Data, Size), changes: Changes, policy: &Policy) -> Verdict {
     let next = match changes.finish() {
         Ok(Some(next)) => next,
         Ok(None) => return Verdict::of(Rcode::NOERROR),
         Err(reason) => return Verdict::failed(Rcode::SERVFAIL, reason),
     };
     let Difference { from, to, removed, added } = Difference::between(data, &next);
-    let sum = |records: &[nodens_wire::Record], soa: &crate::Soa| {
-        let records = records.iter().chain([soa.record()]);
-        records.map(|record| octets_of(&record.into())).sum::<u64>()
+    let come = Size::of(added.iter().chain([to.record()]));
+    let gone = Size::of(removed.iter().chain([from.record()]));
+    let size = Size {
+        records: (size.records + come.records).saturating_sub(gone.records),
+        octets: (size.octets + come.octets).saturating_sub(gone.octets),
     };
-    let octets = (octets + sum(&added, &to)).saturating_sub(sum(&removed, &from));
-    match policy.check_size(&next, octets) {
+    match policy.check_size(size) {
         Ok(()) => {
-            let next = Some(Next { data: next, octets });
+            let next = Some(Next { data: next, size });
             Verdict { rcode: Rcode::NOERROR, next, reason: None }
         }
         Err(reason) => Verdict::failed(Rcode::REFUSED, reason),

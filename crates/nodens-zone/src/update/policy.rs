@@ -1,6 +1,6 @@
 //! Who may change what, and how large a zone may become.
 
-use crate::data::Data;
+use super::Size;
 use nodens_wire::{Name, NameRef, Rcode, Record, Type};
 
 /// What one key may change.
@@ -19,7 +19,7 @@ pub struct Permission {
 pub struct Policy {
     /// Each allows something; what none allows is refused.
     pub permissions: Vec<Permission>,
-    /// Records of the zone.
+    /// Records of the zone, without those that signing makes.
     pub records_max: u64,
     /// Octets of these, names not compressed.
     pub octets_max: u64,
@@ -45,15 +45,15 @@ impl Policy {
         if updates.iter().all(allowed) { Ok(()) } else { Err(Rcode::REFUSED) }
     }
 
-    /// Whether a zone of so many octets is not too large.
+    /// Whether a zone of this size is not too large.
     ///
     /// # Errors
     /// Which maximum it exceeds.
-    pub fn check_size(&self, data: &Data, octets: u64) -> Result<(), String> {
-        if data.records() > self.records_max {
+    pub fn check_size(&self, size: Size) -> Result<(), String> {
+        if size.records > self.records_max {
             return Err(format!("zone exceeds max_records ({})", self.records_max));
         }
-        if octets > self.octets_max {
+        if size.octets > self.octets_max {
             return Err(format!("zone exceeds max_bytes ({})", self.octets_max));
         }
         Ok(())

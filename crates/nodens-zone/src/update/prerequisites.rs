@@ -1,6 +1,6 @@
 //! What has to be so for an update to be done (RFC 2136 sections 2.4 and 3.2).
 
-use super::types::{is_derived, is_known, is_meta};
+use super::types::{Kind, is_known, is_meta};
 use crate::data::{Data, is_same};
 use nodens_wire::{Class, Name, Rcode, Record, Type};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub(super) fn check(data: &Data, prerequisites: &[Record]) -> Result<(), Rcode> 
         if !owner.view().is_in_domain(data.origin()) {
             return Err(Rcode::NOTZONE);
         }
-        if is_derived(*rtype) {
+        if !Kind::of(data).can_have(*rtype) {
             return Err(Rcode::NOTIMP);
         }
         let is_name = *rtype == Type::ANY;

@@ -87,9 +87,9 @@ fn policy() -> Policy {
 
 fn ask(data: &Data, policy: &Policy, prerequisites: &[&str], updates: &[&str]) -> Verdict {
     let message = message(prerequisites, updates);
-    let verdict = update((data, octets(data)), policy, name("key.").view(), &message);
+    let verdict = update((data, size(data)), policy, name("key.").view(), &message);
     if let Some(next) = &verdict.next {
-        assert_eq!(next.octets, octets(&next.data), "{updates:?}");
+        assert_eq!(next.size, size(&next.data), "{updates:?}");
     }
     verdict
 }
@@ -281,7 +281,8 @@ fn names_that_must_not_be_compressed_are_whole() {
             ttl: 60,
             rdata: rdata.to_vec(),
         };
-        let check = |rdata: &[u8]| changes::check(origin.view(), &[record(rdata)]);
+        let check =
+            |rdata: &[u8]| changes::check((origin.view(), Kind::Unsigned), &[record(rdata)]);
         assert_eq!(check(rdata), Ok(()), "{rtype}");
         let (front, _) = rdata.split_at(rdata.len() - 3);
         for pointer in [&b"\xc0\0"[..], b"\x01a\xc0\0", b"\xc0\x01"] {
@@ -327,7 +328,7 @@ fn what_is_not_allowed_is_refused() {
     // Who has no permission at all does not see whether prerequisites hold.
     let message = message(&["none 0 ANY ANY"], &[]);
     let data = zone(&[]);
-    let verdict = update((&data, octets(&data)), &policy, name("stranger.").view(), &message);
+    let verdict = update((&data, size(&data)), &policy, name("stranger.").view(), &message);
     assert_eq!(verdict.rcode, Rcode::REFUSED);
     assert!(!policy.knows(name("stranger.").view()) && policy.knows(name("Other.").view()));
 }
@@ -340,7 +341,7 @@ fn a_zone_does_not_become_too_large() {
     let verdict = ask(&data, &small, &[], &["a 1 IN TXT x", "b 1 IN TXT x"]);
     assert_eq!(verdict.rcode, Rcode::REFUSED);
     assert_eq!(verdict.reason.as_deref(), Some("zone exceeds max_records (7)"));
-    let small = Policy { octets_max: octets(&data) + 10, ..policy() };
+    let small = Policy { octets_max: size(&data).octets + 10, ..policy() };
     let verdict = ask(&data, &small, &[], &["a 1 IN TXT x"]);
     assert_eq!(verdict.rcode, Rcode::REFUSED);
     assert!(verdict.reason.unwrap().starts_with("zone exceeds max_bytes"));
@@ -354,7 +355,7 @@ fn messages_that_are_cut_or_changed_do_no_harm() {
     let data = zone(&[]);
     let whole = message(&["www 0 ANY ANY"], &["new 1 IN MX 5 a.z.", "b 1 IN TXT x"]);
     let ask = |message: &[u8]| {
-        update((&data, octets(&data)), &policy(), name("key.").view(), message).rcode
+        update((&data, size(&data)), &policy(), name("key.").view(), message).rcode
     };
     assert_eq!(ask(&whole), Rcode::NOERROR);
     for len in 0..whole.len() {
@@ -381,6 +382,10 @@ fn types_are_those_that_coredns_knows() {
     for number in 0..=u16::MAX {
         assert_eq!(is_known(Type(number)), known.contains(&number), "{number}");
     }
-    assert!(may_be_allowed(Type::ANY) && may_be_allowed(Type::DHCID) && is_meta(Type::ANY));
-    assert!(!may_be_allowed(Type::AXFR) && !may_be_allowed(Type::DS) && is_derived(Type::DS));
+    for kind in [Kind::Unsigned, Kind::Signed] {
+        let allowed = |rtype| may_be_allowed(rtype, kind);
+        assert!(allowed(Type::ANY) && allowed(Type::DHCID) && is_meta(Type::ANY));
+        assert!(!allowed(Type::AXFR) && !allowed(Type::NSEC) && is_derived(Type::DS));
+        assert_eq!(allowed(Type::DS), kind == Kind::Signed);
+    }
 }

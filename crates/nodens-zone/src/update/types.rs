@@ -1,6 +1,8 @@
 //! Types of records in updates: those that are known, and those that may not be changed.
 
-use nodens_wire::Type;
+use crate::data::Data;
+use crate::dnssec::is_made;
+use nodens_wire::{Rcode, Type};
 
 /// Whether updates may name the type at all: those that CoreDNS knows.
 pub fn is_known(rtype: Type) -> bool {
@@ -53,7 +55,38 @@ pub fn is_derived(rtype: Type) -> bool {
     )
 }
 
+/// Whether a zone is signed here, which decides on types that say something of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing makes them.
+    Unsigned,
+    /// Signing makes some of them.
+    Signed,
+}
+
+impl Kind {
+    pub(super) fn of(data: &Data) -> Self {
+        if data.apex(Type::DNSKEY).is_some() { Self::Signed } else { Self::Unsigned }
+    }
+
+    /// Whether such a zone may have records of the type that it was given: in a signed one DS records are
+    /// right, as the zone itself proves where there are none.
+    pub fn can_have(self, rtype: Type) -> bool {
+        !is_derived(rtype) || self == Self::Signed && rtype == Type::DS
+    }
+
+    /// The RCODE for an update of such a type; nothing if it may be done.
+    pub(super) fn refuses(self, rtype: Type) -> Option<Rcode> {
+        match self {
+            _ if self.can_have(rtype) => None,
+            // BIND answers so for RRSIG, NSEC and NSEC3. Knot says that it is done, and does nothing.
+            Self::Signed if is_made(rtype) => Some(Rcode::REFUSED),
+            _ => Some(Rcode::NOTIMP),
+        }
+    }
+}
+
 /// Whether a permission may name it: ANY stands for the deletion of all records of a name.
-pub fn may_be_allowed(rtype: Type) -> bool {
-    is_known(rtype) && !is_derived(rtype) && (!is_meta(rtype) || rtype == Type::ANY)
+pub fn may_be_allowed(rtype: Type, kind: Kind) -> bool {
+    is_known(rtype) && kind.can_have(rtype) && (!is_meta(rtype) || rtype == Type::ANY)
 }

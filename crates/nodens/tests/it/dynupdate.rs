@@ -53,7 +53,7 @@ fn update_with(options: &[&str], client: &str, server: SocketAddr, lines: &str) 
 }
 
 /// All records of the zone, in an order of their own.
-fn records(server: SocketAddr) -> Vec<String> {
+pub(crate) fn records(server: SocketAddr) -> Vec<String> {
     let port = server.port().to_string();
     let output = Command::new("dig")
         .args(["@127.0.0.1", "-p", &port, "example.org", "AXFR", "+onesoa", "+nocmd", "+nostats"])

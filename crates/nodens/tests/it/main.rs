@@ -29,6 +29,7 @@ mod reload;
 mod scrape;
 mod search;
 mod secondary;
+mod signed_updates;
 mod signing;
 mod standby;
 mod stuck;

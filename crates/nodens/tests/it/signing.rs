@@ -10,7 +10,7 @@ use std::process::Command;
 const ALGORITHMS: [&str; 5] =
     ["ECDSAP256SHA256", "ECDSAP384SHA384", "ED25519", "RSASHA256", "RSASHA512"];
 
-const ZONE: &str = "$TTL 300
+pub(crate) const ZONE: &str = "$TTL 300
 @ 60 SOA ns hostmaster 1 3600 600 86400 30
 @ NS ns
 ns A 192.0.2.53
@@ -43,14 +43,14 @@ const QUESTIONS: [(&str, &str); 10] = [
     ("cut DS", "; negative response, fully validated"),
 ];
 
-fn run(command: &mut Command) -> String {
+pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     String::from_utf8_lossy(&text).into_owned()
 }
 
 /// The name of a new key for `zone`, and its public part as a trust anchor.
-fn key(folder: &Path, zone: &str, algorithm: &str) -> (String, String) {
+pub(crate) fn key(folder: &Path, zone: &str, algorithm: &str) -> (String, String) {
     let mut command = Command::new("dnssec-keygen");
     command.arg("-K").arg(folder).args(["-q", "-f", "KSK", "-a", algorithm]);
     if algorithm.starts_with("RSA") {
@@ -66,7 +66,7 @@ fn key(folder: &Path, zone: &str, algorithm: &str) -> (String, String) {
 }
 
 /// What `delv` says of a name in a zone, as `www A` or `@ SOA`.
-fn delv(server: &Server, zone: &str, anchors: &Path, question: &str) -> String {
+pub(crate) fn delv(server: &Server, zone: &str, anchors: &Path, question: &str) -> String {
     let root = format!("+root={zone}");
     let (name, rtype) = question.split_once(' ').unwrap();
     let name = if name == "@" { format!("{zone}.") } else { format!("{name}.{zone}.") };
@@ -75,7 +75,7 @@ fn delv(server: &Server, zone: &str, anchors: &Path, question: &str) -> String {
     run(delv.arg("-a").arg(anchors).args([&root, "@127.0.0.1", "-p", &port, &name, rtype]))
 }
 
-fn validates(server: &Server, zone: &str, anchors: &Path) {
+pub(crate) fn validates(server: &Server, zone: &str, anchors: &Path) {
     for (question, wanted) in QUESTIONS {
         let said = delv(server, zone, anchors, question);
         assert!(said.lines().any(|line| line == wanted), "{question} in {zone}: {said}");

@@ -2,17 +2,27 @@
 
 use super::{Dynupdate, RCODES, database, seed};
 use crate::config::BlockBuilder;
+use crate::zone_keys;
 use crate::zones::Zones;
 use nodens_corefile::{Directive, Error, Token, take};
 use nodens_wire::{Name, Type};
 use nodens_zone::dynamic::DynamicZone;
-use nodens_zone::update::types::may_be_allowed;
+use nodens_zone::dnssec::{Denial, Signer};
+use nodens_zone::update::types::{Kind, may_be_allowed};
 use nodens_zone::update::{Permission, Policy};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-const PROPERTIES: [&str; 6] =
-    ["file", "database", "allow", "max_records", "max_bytes", "max_update_records"];
+const PROPERTIES: [&str; 8] = [
+    "file",
+    "database",
+    "allow",
+    "max_records",
+    "max_bytes",
+    "max_update_records",
+    "key",
+    "nsec3",
+];
 
 /// What the maximums are where nothing is said.
 const RECORDS_DEFAULT: u64 = 10_000;
@@ -24,6 +34,13 @@ struct Options {
     file: PathBuf,
     database: Option<PathBuf>,
     policy: Policy,
+    signer: Option<Signer>,
+}
+
+impl Options {
+    fn kind(&self) -> Kind {
+        if self.signer.is_some() { Kind::Signed } else { Kind::Unsigned }
+    }
 }
 
 /// A zone without database as it was read for another address of the same block.
@@ -38,11 +55,13 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     block.once(directive)?;
     let origin = origin(directive, block)?;
     block.check_catalogs(directive, std::slice::from_ref(&origin))?;
-    let Options { file, database, policy } = options(directive, &origin, block)?;
-    let zone = match database {
-        Some(database) => kept(directive, (&file, database), &origin, &policy, block)?,
-        None => in_memory(directive, &file, &origin, &policy, block)?,
+    let options = options(directive, &origin, block)?;
+    let zone = match &options.database {
+        Some(database) => kept(directive, database.clone(), &origin, &options, block)?,
+        None => in_memory(directive, &origin, &options, block)?,
     };
+    let Options { policy, signer, .. } = options;
+    sign(directive, &zone, signer, block)?;
     if !block.services.dynamic.iter().any(|own| Arc::ptr_eq(own, &zone)) {
         block.services.dynamic.push(zone.clone());
     }
@@ -62,6 +81,30 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     });
     block.push(Dynupdate { zone, policy: Arc::new(policy), counters });
     Ok(())
+}
+
+/// Has the zone signed; two blocks with one database have one zone, and one way to sign it.
+fn sign(
+    directive: &Directive,
+    zone: &Arc<DynamicZone>,
+    signer: Option<Signer>,
+    block: &mut BlockBuilder<'_>,
+) -> Result<(), Error> {
+    let services = &mut block.services;
+    let is_known = services.dynamic.iter().any(|own| Arc::ptr_eq(own, zone));
+    let known = services.dynamic_signers.iter().find(|(own, _)| Arc::ptr_eq(own, zone));
+    match (signer, known) {
+        (None, None) => Ok(()),
+        (Some(signer), Some((_, known))) if known.is_like(&signer) => Ok(()),
+        (Some(signer), None) if !is_known => {
+            services.dynamic_signers.push((zone.clone(), Arc::new(signer)));
+            Ok(())
+        }
+        _ => {
+            let text = format!("zone {} is signed in another way in another block", zone.origin());
+            Err(directive.invalid(text))
+        }
+    }
 }
 
 /// The one zone.
@@ -87,6 +130,9 @@ fn options(
     block: &BlockBuilder<'_>,
 ) -> Result<Options, Error> {
     let (mut file, mut database) = (None, None);
+    let (mut sources, mut denial) = (Vec::new(), None);
+    let has_keys = directive.lines().iter().any(|line| line.name.text == "key");
+    let kind = if has_keys { Kind::Signed } else { Kind::Unsigned };
     let mut policy = Policy {
         permissions: Vec::new(),
         records_max: RECORDS_DEFAULT,
@@ -97,7 +143,7 @@ fn options(
         line.expect_no_body()?;
         let word = line.name.text.as_str();
         let before = directive.lines().iter().take(at);
-        if word != "allow" && before.into_iter().any(|other| other.name.text == word) {
+        if !matches!(word, "allow" | "key") && before.into_iter().any(|other| other.name.text == word) {
             return Err(line.invalid(format!("{word} specified more than once")));
         }
         match word {
@@ -112,12 +158,14 @@ fn options(
                 }
                 database = Some(database::canonical(block.path(&path.text)));
             }
-            "allow" => policy.permissions.push(permission(line, origin)?),
+            "allow" => policy.permissions.push(permission(line, origin, kind)?),
             "max_records" => policy.records_max = count(line)?,
             "max_bytes" => policy.octets_max = count(line)?,
             "max_update_records" => {
                 policy.update_records_max = usize::try_from(count(line)?).unwrap_or(usize::MAX);
             }
+            "key" => sources.push(zone_keys::source(line)?),
+            "nsec3" => denial = Some((line, zone_keys::nsec3(line)?)),
             _ => return Err(line.unknown_property(&PROPERTIES)),
         }
     }
@@ -125,7 +173,15 @@ fn options(
     if policy.permissions.is_empty() {
         return Err(directive.invalid("at least one allow rule is required"));
     }
-    Ok(Options { file, database, policy })
+    let keys = zone_keys::keys(&sources, origin, block)?;
+    let signer = match denial {
+        Some((line, _)) if keys.is_empty() => {
+            return Err(line.invalid("nsec3 requires a key"));
+        }
+        denial => Signer::new(keys, denial.map_or(Denial::Nsec, |(_, denial)| denial)),
+    };
+    let signer = has_keys.then_some(signer);
+    Ok(Options { file, database, policy, signer })
 }
 
 fn count(line: &Directive) -> Result<u64, Error> {
@@ -134,7 +190,7 @@ fn count(line: &Directive) -> Result<u64, Error> {
 }
 
 /// `allow KEY NAME TYPE…`.
-fn permission(line: &Directive, origin: &Name) -> Result<Permission, Error> {
+fn permission(line: &Directive, origin: &Name, kind: Kind) -> Result<Permission, Error> {
     let [key, owner, types @ ..] = line.expect_args_from(3)? else {
         return Err(line.invalid("allow requires KEY NAME and at least one RR type"));
     };
@@ -151,11 +207,11 @@ fn permission(line: &Directive, origin: &Name) -> Result<Permission, Error> {
             Some(inside.ok_or_else(|| Error::expected(owner, text))?)
         }
     };
-    Ok(Permission { key, owner, types: permitted(types)? })
+    Ok(Permission { key, owner, types: permitted(types, kind)? })
 }
 
 /// Nothing for all types.
-fn permitted(types: &[Token]) -> Result<Option<Vec<Type>>, Error> {
+fn permitted(types: &[Token], kind: Kind) -> Result<Option<Vec<Type>>, Error> {
     if let [only] = types
         && only.text == "*"
     {
@@ -166,7 +222,7 @@ fn permitted(types: &[Token]) -> Result<Option<Vec<Type>>, Error> {
             let text = "wildcard RR type must be the only type in an allow rule";
             return Err(Error::invalid(token, text));
         }
-        let found = token.text.parse().ok().filter(|rtype| may_be_allowed(*rtype));
+        let found = token.text.parse().ok().filter(|rtype| may_be_allowed(*rtype, kind));
         found.ok_or_else(|| Error::expected(token, "a type that updates may change, ANY or *"))
     });
     permitted.collect::<Result<_, _>>().map(Some)
@@ -175,11 +231,12 @@ fn permitted(types: &[Token]) -> Result<Option<Vec<Type>>, Error> {
 /// The zone that is kept in a file, or will be.
 fn kept(
     directive: &Directive,
-    (file, path): (&Path, PathBuf),
+    path: PathBuf,
     origin: &Name,
-    policy: &Policy,
+    options: &Options,
     block: &BlockBuilder<'_>,
 ) -> Result<Arc<DynamicZone>, Error> {
+    let Options { file, policy, .. } = options;
     let at = |line: &&Directive| line.name.text == "database";
     let at = directive.lines().iter().find(at).unwrap_or(directive);
     let refuse = |why: String| at.invalid(format!("database {:?}: {why}", path.display()));
@@ -199,19 +256,23 @@ fn kept(
         if zone.origin() != origin {
             return Err(refuse(format!("database already serves zone {}", zone.origin())));
         }
-        if let Some((data, octets)) = zone.data() {
-            policy.check_size(&data, octets).map_err(refuse)?;
+        if let Some((_, size)) = zone.data() {
+            policy.check_size(size).map_err(refuse)?;
         }
         return Ok(zone);
     }
     let zone = match database::read(&path, origin, policy, &block.shared.sink).map_err(refuse)? {
         Some(zone) => zone,
         None => {
-            let data = seed::read(file, origin, policy).map_err(|why| directive.invalid(why))?;
+            let data = seed::read(file, origin, (policy, options.kind()));
+            let data = data.map_err(|why| directive.invalid(why))?;
             DynamicZone::new(origin.clone(), Some(path), data, &[])
         }
     };
     let zone = Arc::new(zone);
+    if options.signer.is_some() {
+        zone.wait_for_signatures();
+    }
     block.shared.dynamic.add(&zone);
     Ok(zone)
 }
@@ -219,17 +280,20 @@ fn kept(
 /// A zone that is read anew with each configuration; one for all addresses of a block.
 fn in_memory(
     directive: &Directive,
-    file: &Path,
     origin: &Name,
-    policy: &Policy,
+    options: &Options,
     block: &mut BlockBuilder<'_>,
 ) -> Result<Arc<DynamicZone>, Error> {
     let is_own = |own: &&InMemory| own.source == block.source && own.zone.origin() == origin;
     if let Some(own) = block.services.kept.all::<InMemory>().find(is_own) {
         return Ok(own.zone.clone());
     }
-    let data = seed::read(file, origin, policy).map_err(|why| directive.invalid(why))?;
+    let data = seed::read(&options.file, origin, (&options.policy, options.kind()));
+    let data = data.map_err(|why| directive.invalid(why))?;
     let zone = Arc::new(DynamicZone::new(origin.clone(), None, data, &[]));
+    if options.signer.is_some() {
+        zone.wait_for_signatures();
+    }
     block.services.kept.add(InMemory { source: block.source, zone: zone.clone() });
     Ok(zone)
 }

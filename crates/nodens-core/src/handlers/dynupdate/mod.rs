@@ -72,7 +72,8 @@ impl Handle for Dynupdate {
             _ => {}
         }
         let data = self.zone.served().load();
-        let step = answering::answer(cx, data.as_ref(), None, |_| false);
+        let data = data.as_ref().filter(|_| !self.zone.is_unready());
+        let step = answering::answer(cx, data, None, |_| false);
         cx.q().response.live = true;
         step
     }

@@ -3,8 +3,8 @@
 use crate::authority::source::Files;
 use nodens_wire::{Class, Name, Type};
 use nodens_zone::data::{Data, Edit};
-use nodens_zone::update::types::is_derived;
-use nodens_zone::update::{Policy, octets};
+use nodens_zone::update::types::Kind;
+use nodens_zone::update::{Policy, size};
 use nodens_zone::{Master, RecordRef, Soa};
 use std::path::Path;
 
@@ -12,7 +12,11 @@ use std::path::Path;
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn read(path: &Path, origin: &Name, policy: &Policy) -> Result<Data, String> {
+pub(super) fn read(
+    path: &Path,
+    origin: &Name,
+    (policy, kind): (&Policy, Kind),
+) -> Result<Data, String> {
     let (files, file) = (Files::default(), path.to_string_lossy());
     let text = files.open_path(path).map_err(|error| {
         format!("opening zone file \"{file}\": {error}")
@@ -27,7 +31,7 @@ pub(super) fn read(path: &Path, origin: &Name, policy: &Policy) -> Result<Data, 
         }
         soas += u32::from(rtype == Type::SOA);
         let fault = match () {
-            () if is_derived(rtype) => Some("a type that updates would make wrong".to_owned()),
+            () if !kind.can_have(rtype) => Some("a type that updates would make wrong".to_owned()),
             () if soas > 1 && rtype == Type::SOA => Some("a second SOA record".to_owned()),
             () if has_alias_beside(&edit, &record) => Some("other data beside CNAME".to_owned()),
             () => edit.add(record).err().map(|error| error.to_string()),
@@ -51,7 +55,7 @@ pub(super) fn check(data: &Data, policy: &Policy) -> Result<(), String> {
     if Soa::serial(data.soa()).0 == 0 {
         return Err("the serial number is 0, which updates avoid".to_owned());
     }
-    policy.check_size(data, octets(data))
+    policy.check_size(size(data))
 }
 
 /// Whether the name has a CNAME record beside which the record cannot stand, or the other way round.

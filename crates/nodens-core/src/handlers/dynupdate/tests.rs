@@ -77,7 +77,7 @@ fn signed(bench: &mut Bench, mut message: Vec<u8>, key: &str) -> Rcode {
 fn perform(bench: &mut Bench) {
     let config = bench.worker.config().clone();
     for zone in &config.services.dynamic {
-        zone.perform(zone.take(), |_, _| Ok(()));
+        zone.perform(zone.take(), bench.now.unix_s, |_, _| Ok(()));
     }
     bench.worker.collect_mail(bench.now);
 }
@@ -486,4 +486,72 @@ fn what_is_no_use_of_the_directive_is_refused() {
         let fits = !lines.starts_with("max_bytes");
         assert_eq!(Bench::try_new(&text).is_ok(), fits, "{lines}");
     }
+}
+
+const KEY_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nodens-zone/testdata/dnssec/Kexample.org.+013+31548");
+
+/// Signs the zones, as the program's thread does.
+fn sign(bench: &Bench) {
+    let services = &bench.worker.config().services;
+    for (zone, signer) in &services.dynamic_signers {
+        let (of, _) = zone.data().unwrap();
+        let data = signer.whole(of.clone(), bench.now.unix_s, &|| true).unwrap().data;
+        let whole = nodens_zone::dynamic::Whole { of, data, signer: Some(signer.clone()) };
+        let done = zone.turn_to(&whole, bench.now.unix_s, |_, _| Ok(()));
+        assert!(done.errors.is_empty(), "{:?}", done.errors);
+    }
+}
+
+#[test]
+fn a_zone_with_a_key_is_not_answered_for_before_it_is_signed() {
+    let folder = folder();
+    let mut bench = bench(folder.path(), &format!("{ALLOW}\n key file {KEY_FILES}\n nsec3 0 -"));
+    assert_eq!(bench.ask("example.org. SOA").flags.rcode(), Rcode::SERVFAIL);
+    let zone = bench.worker.config().services.dynamic[0].clone();
+    assert!(zone.soa().is_none() && zone.version().is_none());
+    sign(&bench);
+    let types = |records: &[Record]| records.iter().map(|own| own.rtype).collect::<Vec<_>>();
+    assert_eq!(types(&bench.ask("example.org. SOA +do").answer), [Type::SOA, Type::RRSIG]);
+    let update = adds("example.org.", Type::SOA, &[NEW]);
+    assert_eq!(signed(&mut bench, update, "key.example."), Rcode::NOERROR);
+    assert_eq!(types(&bench.ask("new.example.org. A +do").answer), [Type::A, Type::RRSIG]);
+    let denied = bench.ask("no.example.org. A +do");
+    assert!(types(&denied.authority).contains(&Type::NSEC3), "{denied:?}");
+    for (record, rcode) in [
+        ("a.example.org. 60 IN DS 1 13 2 aabb", Rcode::NOERROR),
+        ("a.example.org. 60 IN NSEC b.example.org. A", Rcode::REFUSED),
+        ("example.org. 60 IN CDS 0 0 0 00", Rcode::REFUSED),
+        ("a.example.org. 60 IN TYPE63 \\# 1 00", Rcode::NOTIMP),
+    ] {
+        let update = adds("example.org.", Type::SOA, &[record]);
+        assert_eq!(signed(&mut bench, update, "key.example."), rcode, "{record}");
+    }
+}
+
+#[test]
+fn keys_that_make_no_sense_are_refused() {
+    let folder = folder();
+    let zsk = KEY_FILES.replace("31548", "44575");
+    for (lines, error) in [
+        ("nsec3".to_owned(), "nsec3 requires a key"),
+        (format!("key file {KEY_FILES}\n nsec3 1"), "expected 0 iterations"),
+        (format!("key file {zsk}"), "is not a CSK/KSK"),
+        ("key file gone".to_owned(), "gone.key"),
+        ("allow key.example. @ DS".to_owned(), "a type that updates may change"),
+        (format!("key file {KEY_FILES}\n allow key.example. @ CDS"), "a type that updates may change"),
+    ] {
+        let body = format!("dynupdate {{\n file db\n {ALLOW}\n {lines}\n}}");
+        let found = Bench::try_new(&corefile(folder.path(), "example.org", &body)).unwrap_err();
+        assert!(found.to_string().contains(error), "{lines}: {found}");
+    }
+    // The blocks of one database sign in one way.
+    let block = |name: &str, port: u16, line: &str| {
+        let body = format!("dynupdate example.org {{\n file db\n database one\n {ALLOW}\n {line}\n}}");
+        corefile(folder.path(), &format!("{name}:{port}"), &body)
+    };
+    let key = format!("key file {KEY_FILES}");
+    let both = |line: &str| format!("{}\n{}", block("example.org", 53, &key), block("example.org", 5353, line));
+    let found = Bench::try_new(&both("")).unwrap_err().to_string();
+    assert!(found.contains("signed in another way in another block"), "{found}");
+    assert!(Bench::try_new(&both(&key)).is_ok());
 }

@@ -140,7 +140,9 @@ impl Services {
         self.updates = None;
         let Some(runtime) = &self.runtime else { return };
         let shared = &self.context.shared;
-        match Updates::start(&self.config.services.dynamic, runtime, shared.sink.clone()) {
+        let services = &self.config.services;
+        let (zones, signers) = (&services.dynamic, &services.dynamic_signers);
+        match Updates::start(zones, signers, runtime, shared.sink.clone()) {
             Ok(updates) => self.updates = Some(updates),
             Err(error) => {
                 let text = format!("cannot update zones: {error}");
