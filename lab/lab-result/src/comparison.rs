@@ -1,8 +1,7 @@
 //! The file of a comparison of two servers (`nodens-lab ab`): plan, every block, every finding.
 //!
-//! Side A is the one compared with, B the one in question. Of every metric less is better. A finding
-//! is about one metric of one query set at one load; its `differences` are those of the pairs, in
-//! the order of time, and everything else in it can be computed from them again.
+//! Side A is the one compared with, B the one in question. Of every metric less is better. A finding is about one
+//! metric of one query set at one load; all else in it can be computed from its `differences`, one a pair.
 
 mod csv;
 mod shift;
