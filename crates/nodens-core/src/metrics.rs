@@ -7,7 +7,7 @@ mod lazy;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use exposition::Exposition;
 use exposition::{Head, Kind, Value, Writer};
@@ -83,9 +83,20 @@ struct Inner {
     families: BTreeMap<&'static str, Family>,
     next: u32,
     pages: Vec<Vec<Page>>,
-    /// The schemes of histograms. There are few, and they live as long as the series, which outlive
-    /// every configuration.
-    schemes: Vec<&'static Scheme>,
+}
+
+/// The schemes of all histograms. There are few, and they live as long as the process, as series do.
+static SCHEMES: Mutex<Vec<&'static Scheme>> = Mutex::new(Vec::new());
+
+fn scheme_of(bounds: &'static [f64], scale: f64) -> &'static Scheme {
+    let scheme = Scheme::new(bounds, scale);
+    let mut schemes = SCHEMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = schemes.iter().find(|known| ***known == scheme) {
+        return known;
+    }
+    let scheme: &'static Scheme = Box::leak(Box::new(scheme));
+    schemes.push(scheme);
+    scheme
 }
 
 /// All series of the process. Series outlive a reload: registering a known one gives it back.
@@ -119,7 +130,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The counter `name` with `labels` as `(name, value)` pairs.
@@ -153,7 +164,7 @@ impl Registry {
         if let Some(Series::Histogram(known)) = inner.find(name, &key) {
             return *known;
         }
-        let scheme = inner.scheme_of(bounds, scale);
+        let scheme = scheme_of(bounds, scale);
         let first = inner.allocate(scheme.cells());
         let histogram = Histogram { first, scheme };
         inner.insert(name, help, Kind::Histogram, key, Series::Histogram(histogram));
@@ -254,16 +265,6 @@ impl Inner {
             more: None,
         });
         family.series.insert(key, series);
-    }
-
-    fn scheme_of(&mut self, bounds: &'static [f64], scale: f64) -> &'static Scheme {
-        let scheme = Scheme::new(bounds, scale);
-        if let Some(known) = self.schemes.iter().find(|known| ***known == scheme) {
-            return known;
-        }
-        let scheme: &'static Scheme = Box::leak(Box::new(scheme));
-        self.schemes.push(scheme);
-        scheme
     }
 
     /// Cells for one series, side by side in one page, so that they are looked up once.
