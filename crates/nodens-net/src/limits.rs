@@ -348,12 +348,6 @@ pub const DATABASE_PAUSE: Duration = Duration::from_millis(10);
 pub const DATABASE_WAIT: Duration = Duration::from_secs(3);
 /// Between two attempts to use a database that is damaged or cannot be opened.
 pub const DATABASE_RETRY: Duration = Duration::from_secs(5);
-/// Between two searches for signatures of a zone that expire: a small part of the days that are left to them.
-pub const SIGNING_PAUSE: Duration = Duration::from_secs(3600);
-/// Between two attempts to sign a zone.
-pub const SIGNING_RETRY: Duration = Duration::from_secs(60);
-/// How often it is looked whether a thread that signs has ended.
-pub const SIGNING_POLL: Duration = Duration::from_millis(100);
 /// Threads that write databases; where there are more databases, some share one.
 pub const DATABASE_WRITERS_MAX: usize = 64;
 /// How long the end of a configuration waits for databases that are being written.

@@ -8,7 +8,7 @@ use nodens_zone::dnssec::{Denial, SignZoneError, SignedZone, SigningKey, Validit
 use nodens_zone::image::{Image, ImageError, Writer, Written};
 use nodens_zone::incoming::{Incoming, IncomingError};
 use nodens_zone::journal::{Packed, Step};
-use nodens_zone::update::{Permission, Policy, update};
+use nodens_zone::update::{Permission, Policy, Size, update};
 use nodens_zone::{RecordRef, Zone, ZoneTable};
 use std::sync::Arc;
 
@@ -144,7 +144,12 @@ fn zones_take_what_they_say_share_what_is_the_same_and_end_where_there_is_no_roo
         let permissions = vec![Permission { key: name("k."), owner: None, types: None }];
         let (records_max, octets_max, update_records_max) = (u64::MAX, u64::MAX, 10);
         let policy = Policy { permissions, records_max, octets_max, update_records_max };
-        update((&same, 1 << 30), &policy, name("k.").view(), &message)
+        update(
+            (&same, Size { records: 1 << 30, octets: 1 << 30 }),
+            &policy,
+            name("k.").view(),
+            &message,
+        )
     };
     let verdict = update([Class::IN, Class::IN]);
     let reason = verdict.reason.unwrap();

@@ -2,7 +2,6 @@
 //! expire, in steps between updates.
 
 use super::ORIGIN;
-use crate::limits::{SIGNING_PAUSE, SIGNING_POLL, SIGNING_RETRY};
 use nodens_core::log::{Level, Sink};
 use nodens_zone::data::Data;
 use nodens_zone::dnssec::{SignZoneError, Signer, Sweep};
@@ -13,6 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Between two searches for signatures of a zone that expire: a small part of the days that are left to them.
+const SIGNING_PAUSE: Duration = Duration::from_secs(3600);
+/// Between two attempts to sign a zone.
+const SIGNING_RETRY: Duration = Duration::from_secs(60);
+/// How often it is looked whether a thread that signs has ended.
+const SIGNING_POLL: Duration = Duration::from_millis(100);
 
 /// Keeps a version before it is served.
 pub(super) type Save<'s> = &'s mut dyn FnMut(&Data, &Arc<Step>) -> Result<(), String>;

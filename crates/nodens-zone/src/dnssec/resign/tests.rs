@@ -147,7 +147,7 @@ fn a_change_signs_what_has_changed_alone() {
         let owner = "host-7x.example.org.".to_owned();
         let change = Change { owner, rtype: Type::A, which: 2, adds: true, all: false };
         // At another time all signatures would be other ones.
-        let next = step(&signer, &data, &[change.clone()], NOW_S + 60);
+        let next = step(&signer, &data, std::slice::from_ref(&change), NOW_S + 60);
         let sigs = |text: &&String| text.contains("RRSIG");
         let (before, after) = (records(&data), records(&next));
         let new: Vec<_> = after.difference(&before).filter(sigs).collect();
