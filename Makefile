@@ -48,14 +48,15 @@ check: toolchain
 	$(CARGO) xtask tidy
 	$(CARGO) xtask bench-instructions --check
 
+# All is built with the features of the whole workspace, as by `make test`: others would compile most of it anew.
 conformance: toolchain
 	@$(CARGO) xtask peers coredns
 	@$(CARGO) xtask acceptance
 	@$(CARGO) xtask conformance
-	@$(CARGO) build --quiet -p nodens
+	@$(CARGO) build --quiet --workspace --bins
 	$(CARGO) test --workspace --test coredns
 	@$(CARGO) xtask peers unbound knot nsd bind9 iproute2
-	$(CARGO) test -p nodens-lab --test rebuilt
+	$(CARGO) test --workspace --test rebuilt
 
 # Both programs go into images as well, so they bring their libraries with them.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
