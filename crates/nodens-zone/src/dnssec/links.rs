@@ -12,7 +12,7 @@ pub(super) trait Ring {
     /// What tells links apart, in their order.
     type Key: Ord + Clone;
 
-    /// The link before this place, which is the last one where there is none; the place itself does not count.
+    /// The link before this place, not the one at it. Before the first link comes the last: the chain is a ring.
     fn before(&self, key: &Self::Key) -> Option<Self::Key>;
 
     /// What a link says comes next.

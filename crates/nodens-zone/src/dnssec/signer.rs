@@ -23,7 +23,7 @@ const EXPIRATION_SPREAD_S: u32 = 5 * DAY_S;
 /// The time until a signature expires below which another one is made.
 const REMAINING_MIN_S: u32 = 7 * DAY_S;
 
-/// Whether signing makes all records of the type, so that nobody else may.
+/// Whether signing makes all records of this type: updates of it are refused.
 pub fn is_made(rtype: Type) -> bool {
     MADE.contains(&rtype)
 }

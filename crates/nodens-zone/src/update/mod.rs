@@ -44,7 +44,7 @@ pub struct Next {
     pub size: Size,
 }
 
-/// How large a zone is, without what signing makes: records that nobody asked for keep nothing out.
+/// The size of a zone without what signing makes, which does not count against the limits of updates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Records, the SOA record among them.

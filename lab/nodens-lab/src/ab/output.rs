@@ -315,7 +315,7 @@ fn method(plan: &ComparisonPlan) -> String {
 /// Average CPU of each side at each load, in thousandths of a CPU, idle included: the table that
 /// people write by hand, and how sure it is.
 fn cpu_table(file: &ComparisonFile) -> Option<String> {
-    // Nobody runs the two beside each other.
+    // In use the two servers do not run beside each other.
     if file.plan.duet {
         return None;
     }
