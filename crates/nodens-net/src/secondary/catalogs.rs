@@ -9,15 +9,17 @@ use nodens_wire::Name;
 use nodens_zone::Zone;
 use nodens_zone::catalog::{Catalog, CatalogError, Member, Names};
 use nodens_zone::data::Data;
-use nodens_zone::secondary::{Configured, Members, SecondaryZone, Terms};
+use nodens_zone::secondary::{Configured, Members, SecondaryZone};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+mod changes;
 mod refused;
 #[cfg(test)]
 mod tests;
 
+use changes::{Changes, Fate, Owner, beginning};
 use refused::{New, Refused};
 
 /// The catalogs of one directive.
@@ -29,32 +31,6 @@ pub(super) struct Catalogs {
     owners: HashMap<Arc<Name>, Owner, RandomState>,
     /// The members of each that are not served.
     refused: HashMap<Name, Refused>,
-}
-
-/// A catalog that has a member, and the label of that in it.
-type Owner = (Arc<Name>, Arc<[u8]>);
-
-/// Zones to be added and zones to be removed.
-#[derive(Default)]
-struct Changes {
-    added: Vec<(Arc<SecondaryZone>, Arc<Member>)>,
-    removed: Names,
-    /// Those of them that another catalog had, by its name.
-    taken: HashMap<Name, Names>,
-}
-
-/// What becomes of a member.
-enum Fate {
-    /// It is no member, or not any more.
-    Ends,
-    /// It lies outside of the zones that are accepted.
-    Outside,
-    /// It is served as it is.
-    Stays,
-    /// Another zone of its name is in its place.
-    Clashes,
-    /// It begins, with what is here of the zone.
-    Begins(Option<Arc<SecondaryZone>>),
 }
 
 impl Keeper {
@@ -392,18 +368,5 @@ impl Area {
             || is_others
             || self.zones.contains_key(name)
             || self.service.configured.iter().any(holds)
-    }
-}
-
-/// The zone of a member that begins, with what is here of it.
-fn beginning(
-    Terms { primaries, .. }: Terms<'_>,
-    member: &Member,
-    known: Option<Arc<SecondaryZone>>,
-) -> Arc<SecondaryZone> {
-    match known {
-        Some(known) if known.shared_primaries() == primaries => known,
-        Some(known) => Arc::new(known.moved(primaries.clone())),
-        None => Arc::new(SecondaryZone::new(member.zone.clone(), primaries.clone())),
     }
 }

@@ -1,5 +1,8 @@
 use super::*;
+use crate::limits::{REFRESHES_AT_ONCE, RESTORED_INTERVAL};
+use nodens_wire::Name;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
 const TIMERS: Timers = Timers { refresh: 7200, retry: 900, expire: 86_400 };
