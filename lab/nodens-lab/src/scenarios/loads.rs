@@ -5,7 +5,7 @@ use super::probe::stopped;
 use anyhow::Result;
 use lab_load::run::Spin;
 use lab_load::schedule::Arrivals;
-use lab_load::{Config, Outcome, Pace, Workload};
+use lab_load::{Config, Outcome, Pace, Stamps, Workload};
 use lab_result::collect::Collector;
 use lab_result::{About, Generator, ResultFile};
 use nodens_wire::{Name, Type};
@@ -50,8 +50,9 @@ fn config(lab: &Lab<'_>, server: SocketAddr) -> Config {
         timeout: TIMEOUT,
         clients: CLIENTS,
         cpus: lab.cpus.load.clone(),
-        // The primary has the same CPUs.
+        // The primary has the same CPUs: how long a response waits in the socket is not the server's doing.
         spin: Spin::Never,
+        stamps: Stamps::Kernel,
         seed: lab.args.seed,
         ..Config::new(server, 1.0)
     }
