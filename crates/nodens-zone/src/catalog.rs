@@ -8,7 +8,7 @@ use crate::data::Data;
 use crate::zone::RecordRef;
 use foldhash::fast::RandomState;
 use nodens_wire::{Name, NameRef, Type};
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 mod produced;
@@ -22,6 +22,9 @@ mod tests;
 const VERSION: &[u8] = b"2";
 /// The label that members are below.
 const ZONES: &[u8] = b"zones";
+
+/// Names of members, in no order: a large catalog has too many to sort them by name each time.
+pub type Names = HashSet<Arc<Name>, RandomState>;
 
 /// A zone that a catalog names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,12 +92,15 @@ impl Catalog {
     ///
     /// # Errors
     /// [`CatalogError`]; the members are then those they were.
-    pub fn update(&mut self, data: &Data) -> Result<BTreeSet<Arc<Name>>, CatalogError> {
+    pub fn update(&mut self, data: &Data) -> Result<Names, CatalogError> {
         check(data)?;
-        let mut ids = BTreeSet::new();
+        let mut ids = Vec::new();
         data.changed_names(self.data.as_ref(), |owner| ids.extend(id_of(owner, data.origin())));
+        // They come nearly sorted. In order, so that of several faults the same one is told each time.
+        ids.sort();
+        ids.dedup();
         let mut by_zone = self.by_zone.clone();
-        let (mut changed, mut new) = (BTreeSet::new(), Vec::new());
+        let (mut changed, mut new) = (Names::default(), Vec::new());
         for id in ids {
             #[cfg(test)]
             tests::READ.set(tests::READ.get() + 1);
@@ -108,13 +114,14 @@ impl Catalog {
                 by_zone.remove(&before.zone);
                 changed.insert(before.zone);
             }
-            new.extend(after);
+            new.extend(after.map(Arc::new));
         }
+        changed.reserve(new.len());
         for member in new {
             let zone = member.zone.clone();
             changed.insert(zone.clone());
-            if by_zone.insert(zone, Arc::new(member.clone())).is_some() {
-                return Err(CatalogError::Twice(Name::clone(&member.zone)));
+            if by_zone.insert(zone.clone(), member).is_some() {
+                return Err(CatalogError::Twice(Name::clone(&zone)));
             }
         }
         (self.by_zone, self.data) = (by_zone, Some(data.clone()));
@@ -132,13 +139,13 @@ impl Catalog {
     }
 
     /// The members, in no order.
-    pub fn members(&self) -> impl Iterator<Item = &Member> {
-        self.by_zone.values().map(|member| &**member)
+    pub fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.by_zone.values()
     }
 
     /// The member that is this zone.
-    pub fn member(&self, zone: &Name) -> Option<&Member> {
-        self.by_zone.get(zone).map(|member| &**member)
+    pub fn member(&self, zone: &Name) -> Option<&Arc<Member>> {
+        self.by_zone.get(zone)
     }
 }
 

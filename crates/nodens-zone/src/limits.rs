@@ -36,6 +36,11 @@ pub const BOOTSTRAP_MAX: Duration = Duration::from_secs(10);
 pub const USELESS_MAX: Duration = Duration::from_secs(3600);
 /// Queries and transfers of the zones of one server block that may be under way at once.
 pub const REFRESHES_AT_ONCE: usize = 64;
+/// Between the first queries for two zones of which a version is here already: after a restart or a reload a hundred
+/// thousand zones would be asked for at once, and take the CPU while clients ask for them.
+pub const RESTORED_INTERVAL: Duration = Duration::from_micros(500);
+/// A zone that expires within this time is asked for at once all the same.
+pub const RESTORED_MARGIN: Duration = Duration::from_secs(600);
 
 /// Octets of the RDATA of one RRset with their lengths: a longer one is in no message.
 pub const RRSET_LEN_MAX: usize = 65_535;

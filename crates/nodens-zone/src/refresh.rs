@@ -5,14 +5,15 @@
 //! has sockets does what they say.
 
 use crate::limits::{
-    BOOTSTRAP_MAX, BOOTSTRAP_MIN, EXPIRE_MIN, REFRESH_MIN, REFRESHES_AT_ONCE, RETRY_MIN,
-    USELESS_MAX,
+    BOOTSTRAP_MAX, BOOTSTRAP_MIN, EXPIRE_MIN, REFRESH_MIN, REFRESHES_AT_ONCE, RESTORED_INTERVAL,
+    RESTORED_MARGIN, RETRY_MIN, USELESS_MAX,
 };
 use crate::serial::Serial;
 use crate::zone::{Soa, Timers};
 use foldhash::fast::RandomState;
 use nodens_wire::Name;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(test)]
@@ -105,6 +106,18 @@ impl Refresh {
         let left = kept_for(soa.timers()).saturating_sub(age);
         self.expires_at = Some(now_ns.saturating_add(nanoseconds(left)));
         self.state = State::Resting(now_ns);
+    }
+
+    /// Of a version that was restored: asks for it not before that time, unless it expires soon. False if it is to
+    /// be asked for at once.
+    fn postpone(&mut self, until: u64) -> bool {
+        let margin = nanoseconds(RESTORED_MARGIN);
+        let has_time = self.expires_at.is_some_and(|at| at > until.saturating_add(margin));
+        match &mut self.state {
+            State::Resting(at) if has_time => *at = until.max(*at),
+            _ => return false,
+        }
+        true
     }
 
     /// When there is something to do.
@@ -276,19 +289,22 @@ pub struct Token(u64);
 /// The zones of a secondary. A zone costs nothing until its time.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    zones: HashMap<Name, Entry, RandomState>,
+    zones: HashMap<Arc<Name>, Entry, RandomState>,
     /// Zones by the time when a primary is to be asked.
-    due: BTreeSet<(u64, Name)>,
+    due: BTreeSet<(u64, Arc<Name>)>,
     /// Zones by the time when they expire.
-    expiring: BTreeSet<(u64, Name)>,
+    expiring: BTreeSet<(u64, Arc<Name>)>,
     /// Queries and transfers under way.
     under_way: usize,
+    /// When the next zone that was restored is asked for.
+    restored_at: u64,
     /// Tokens given so far.
     tokens: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
+    name: Arc<Name>,
     refresh: Refresh,
     /// Where it stands in [`Schedule::due`].
     due_at: Option<u64>,
@@ -300,11 +316,17 @@ struct Entry {
 }
 
 impl Schedule {
-    /// Adds a zone, in the place of the one of that name.
-    pub fn insert(&mut self, zone: Name, refresh: Refresh) {
+    /// Adds a zone, in the place of the one of that name. Those that were [restored](Refresh::restore) are asked for one
+    /// after the other, [`RESTORED_INTERVAL`] apart; NOTIFY has one asked for at once.
+    pub fn insert(&mut self, zone: impl Into<Arc<Name>>, mut refresh: Refresh) {
+        let zone = zone.into();
         self.remove(&zone);
+        if refresh.postpone(self.restored_at) {
+            let at = refresh.next_request().unwrap_or_default();
+            self.restored_at = at.saturating_add(nanoseconds(RESTORED_INTERVAL));
+        }
         let (due_at, expires_at, under_way, token) = (None, None, false, None);
-        let entry = Entry { refresh, due_at, expires_at, under_way, token };
+        let entry = Entry { name: zone.clone(), refresh, due_at, expires_at, under_way, token };
         self.zones.insert(zone.clone(), entry);
         self.change(&zone, |_| ());
     }
@@ -312,9 +334,9 @@ impl Schedule {
     /// Forgets a zone.
     pub fn remove(&mut self, zone: &Name) {
         let Some(entry) = self.zones.remove(zone) else { return };
-        let Entry { mut due_at, mut expires_at, under_way, .. } = entry;
-        put(&mut self.due, &mut due_at, zone, None);
-        put(&mut self.expiring, &mut expires_at, zone, None);
+        let Entry { name, mut due_at, mut expires_at, under_way, .. } = entry;
+        put(&mut self.due, &mut due_at, &name, None);
+        put(&mut self.expiring, &mut expires_at, &name, None);
         self.under_way -= usize::from(under_way);
     }
 
@@ -331,7 +353,7 @@ impl Schedule {
     /// What is to be done now, for which zone. At most [`REFRESHES_AT_ONCE`] queries and transfers are
     /// under way; what is due meanwhile waits for the end of one, but no zone is served for longer.
     /// [`Schedule::ended`] wants the token; [`Action::Expire`] does not end.
-    pub fn poll(&mut self, now_ns: u64) -> Option<(Name, Action, Token)> {
+    pub fn poll(&mut self, now_ns: u64) -> Option<(Arc<Name>, Action, Token)> {
         loop {
             let due = self.due.first().filter(|_| self.has_room());
             let mut next = self.expiring.first().into_iter().chain(due);
@@ -375,8 +397,9 @@ impl Schedule {
     fn change<T>(&mut self, zone: &Name, change: impl FnOnce(&mut Refresh) -> T) -> Option<T> {
         let entry = self.zones.get_mut(zone)?;
         let result = change(&mut entry.refresh);
-        put(&mut self.due, &mut entry.due_at, zone, entry.refresh.next_request());
-        put(&mut self.expiring, &mut entry.expires_at, zone, entry.refresh.expires_at);
+        let Entry { name, refresh, due_at, expires_at, .. } = entry;
+        put(&mut self.due, due_at, name, refresh.next_request());
+        put(&mut self.expiring, expires_at, name, refresh.expires_at);
         let under_way = matches!(entry.refresh.state, State::UnderWay(_));
         self.under_way += usize::from(under_way);
         self.under_way -= usize::from(std::mem::replace(&mut entry.under_way, under_way));
@@ -385,7 +408,12 @@ impl Schedule {
 }
 
 /// Moves a zone from where it stands in `order` to `at`.
-fn put(order: &mut BTreeSet<(u64, Name)>, stands: &mut Option<u64>, zone: &Name, at: Option<u64>) {
+fn put(
+    order: &mut BTreeSet<(u64, Arc<Name>)>,
+    stands: &mut Option<u64>,
+    zone: &Arc<Name>,
+    at: Option<u64>,
+) {
     if *stands != at {
         stands.iter().for_each(|at| _ = order.remove(&(*at, zone.clone())));
         order.extend(at.map(|at| (at, zone.clone())));

@@ -33,8 +33,9 @@ pub use primary::{Identity, Primary};
 /// A zone, its primaries, and what is here of it.
 #[derive(Debug)]
 pub struct SecondaryZone {
-    origin: Name,
-    primaries: Vec<Primary>,
+    origin: Arc<Name>,
+    /// Those of all members of a catalog are the same.
+    primaries: Arc<[Primary]>,
     /// What queries to the primaries are signed with.
     key: Mutex<Option<Key>>,
     served: Served,
@@ -77,10 +78,10 @@ pub type Members = imbl::GenericHashMap<
 
 impl SecondaryZone {
     /// A zone of which nothing is here yet.
-    pub fn new(origin: Name, primaries: Vec<Primary>) -> Self {
+    pub fn new(origin: impl Into<Arc<Name>>, primaries: impl Into<Arc<[Primary]>>) -> Self {
         Self {
-            origin,
-            primaries,
+            origin: origin.into(),
+            primaries: primaries.into(),
             key: Mutex::default(),
             served: Served::default(),
             journal: Mutex::new(Journal::new(JOURNAL_OCTETS)),
@@ -100,8 +101,18 @@ impl SecondaryZone {
         &self.origin
     }
 
+    /// Its name, for those who keep it: a hundred thousand zones have it once each.
+    pub fn shared_origin(&self) -> &Arc<Name> {
+        &self.origin
+    }
+
     /// The servers that it is transferred from, in the order in which they are asked.
     pub fn primaries(&self) -> &[Primary] {
+        &self.primaries
+    }
+
+    /// The same, for other zones that have them.
+    pub fn shared_primaries(&self) -> &Arc<[Primary]> {
         &self.primaries
     }
 
@@ -211,7 +222,7 @@ impl SecondaryZone {
     }
 
     /// A zone of other primaries, with what is here of this one.
-    pub fn moved(&self, primaries: Vec<Primary>) -> Self {
+    pub fn moved(&self, primaries: impl Into<Arc<[Primary]>>) -> Self {
         let moved = Self::new(self.origin.clone(), primaries);
         moved.set_key(self.key());
         if let Some(data) = self.served.load_full() {

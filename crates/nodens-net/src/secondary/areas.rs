@@ -30,7 +30,7 @@ use std::time::Duration;
 pub(super) struct Area {
     pub(super) service: SecondaryService,
     pub(super) schedule: Schedule,
-    pub(super) zones: HashMap<Name, Kept, RandomState>,
+    pub(super) zones: HashMap<Arc<Name>, Kept, RandomState>,
     pub(super) catalogs: Catalogs,
 }
 
@@ -138,7 +138,7 @@ impl Keeper {
         refresh.restore(now, data.soa(), age);
         self.drop_exchanges(index, zone.origin());
         let Some(area) = self.areas.get_mut(index) else { return };
-        area.schedule.insert(zone.origin().clone(), refresh);
+        area.schedule.insert(zone.shared_origin().clone(), refresh);
         area.note_times(zone.origin());
         let (origin, serial) = (zone.origin(), data.soa().serial().0);
         let text =
@@ -194,8 +194,8 @@ impl Keeper {
         if let (Some(soa), Some(age)) = (zone.soa(), age) {
             refresh.restore(now, &soa, age);
         }
-        area.schedule.insert(zone.origin().clone(), refresh);
-        let origin = zone.origin().clone();
+        area.schedule.insert(zone.shared_origin().clone(), refresh);
+        let origin = zone.shared_origin().clone();
         let (failed, is_unstored, not_followed) = Default::default();
         let kept = Kept { zone: zone.clone(), failed, store, is_unstored, not_followed };
         area.zones.insert(origin.clone(), kept);
@@ -205,11 +205,12 @@ impl Keeper {
     }
 
     fn lock_of(&mut self, folder: &Path) -> Arc<Lock> {
-        if let Some(lock) = self.locks.get(folder) {
+        // As it is written: to compare paths part by part takes longer, once for each zone.
+        if let Some(lock) = self.locks.get(folder.as_os_str()) {
             return lock.clone();
         }
         let lock = Arc::new(Lock::of(folder, self.sink.clone()));
-        self.locks.insert(folder.to_owned(), lock.clone());
+        self.locks.insert(folder.as_os_str().to_owned(), lock.clone());
         lock
     }
 

@@ -7,10 +7,10 @@ use foldhash::fast::RandomState;
 use nodens_core::log::{Level, Sink};
 use nodens_wire::Name;
 use nodens_zone::Zone;
-use nodens_zone::catalog::{Catalog, CatalogError, Member};
+use nodens_zone::catalog::{Catalog, CatalogError, Member, Names};
 use nodens_zone::data::Data;
 use nodens_zone::secondary::{Configured, Members, SecondaryZone, Terms};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,24 +20,24 @@ mod tests;
 
 use refused::{New, Refused};
 
-/// Names of zones, those of members of a catalog.
-type Names = BTreeSet<Arc<Name>>;
-
 /// The catalogs of one directive.
 #[derive(Default)]
 pub(super) struct Catalogs {
     /// What each says now.
     now: HashMap<Name, Catalog>,
     /// Which catalog has each member that is served, and its label there.
-    owners: HashMap<Arc<Name>, (Name, Arc<[u8]>), RandomState>,
+    owners: HashMap<Arc<Name>, Owner, RandomState>,
     /// The members of each that are not served.
     refused: HashMap<Name, Refused>,
 }
 
+/// A catalog that has a member, and the label of that in it.
+type Owner = (Arc<Name>, Arc<[u8]>);
+
 /// Zones to be added and zones to be removed.
 #[derive(Default)]
 struct Changes {
-    added: Vec<Arc<SecondaryZone>>,
+    added: Vec<(Arc<SecondaryZone>, Arc<Member>)>,
     removed: Names,
     /// Those of them that another catalog had, by its name.
     taken: HashMap<Name, Names>,
@@ -63,7 +63,7 @@ impl Keeper {
     pub(super) fn apply_catalog(&mut self, zone: &Arc<SecondaryZone>, data: Option<&Data>) {
         let read = match data {
             Some(data) => self.read_catalog(zone, data),
-            None => Some(Ok(Names::new())),
+            None => Some(Ok(Names::default())),
         };
         self.follow_read(zone, read);
     }
@@ -109,7 +109,7 @@ impl Keeper {
                 let text = format!("Failed to take up catalog zone {}: {error}", zone.origin());
                 self.sink.line(Level::Error, ORIGIN, text);
                 if self.areas.iter().any(|area| area.begins_with(zone)) {
-                    self.follow(zone, Names::new());
+                    self.follow(zone, Names::default());
                 }
             }
             None => {}
@@ -134,8 +134,9 @@ impl Keeper {
         let Some(catalog) = zone.catalog() else { return Vec::new() };
         let (sink, before, mut all) = (self.sink.clone(), zone.members(), Vec::new());
         if self.areas.iter().any(|area| area.begins_with(zone)) {
+            let gone = before.keys().filter(|name| catalog.member(name).is_none());
             names.extend(catalog.members().map(|member| member.zone.clone()));
-            names.extend(before.keys().cloned());
+            names.extend(gone.cloned());
         }
         let mut now = before.clone();
         names.iter().for_each(|name| _ = now.remove(name));
@@ -165,10 +166,8 @@ impl Keeper {
             let area = self.areas.get(index).into_iter();
             others.extend(area.flat_map(|area| area.concerned(zone, (&catalog, &names), &changes)));
             changes.taken.iter().for_each(|(owner, names)| self.lose(index, owner, names));
-            for zone in changes.added {
-                let groups = catalog.member(zone.origin()).map(|member| &*member.groups);
-                let terms = configured.terms(groups.unwrap_or_default());
-                self.begin(index, zone, terms.store);
+            for (zone, member) in changes.added {
+                self.begin(index, zone, configured.terms(&member.groups).store);
             }
         }
         others
@@ -186,7 +185,7 @@ impl Keeper {
         // Another directive may have it of this one still.
         for name in names {
             let has = |area: &Area| {
-                let owner = area.catalogs.owners.get(name).map(|(owner, _)| owner);
+                let owner = area.catalogs.owners.get(name).map(|(owner, _)| &**owner);
                 owner == Some(catalog) && area.follows(&zone).is_some()
             };
             if !self.areas.iter().any(has) {
@@ -252,7 +251,7 @@ impl Area {
                 for name in changes.removed.iter().filter(|name| is_member(name)) {
                     update.remove(name.view());
                 }
-                for zone in &changes.added {
+                for (zone, _) in &changes.added {
                     update.replace(zone.origin().view(), zone.clone() as Arc<dyn Zone>);
                 }
             });
@@ -284,9 +283,10 @@ impl Area {
         now: &mut Members,
         sink: &Sink,
     ) -> Changes {
-        let origin = configured.zone.origin();
+        let origin = configured.zone.shared_origin();
         let (mut changes, mut new) = (Changes::default(), New::default());
-        let mut refused = self.catalogs.refused.remove(origin).unwrap_or_default();
+        let mut refused = self.catalogs.refused.remove(&**origin).unwrap_or_default();
+        self.catalogs.owners.reserve(catalog.len().saturating_sub(self.catalogs.owners.len()));
         for name in names {
             let new = (!refused.forget(name)).then_some(&mut new);
             let member = catalog.member(name);
@@ -305,7 +305,7 @@ impl Area {
                     let terms = configured.terms(&member.groups);
                     let shared = now.get(name).map(|(_, zone)| zone.clone());
                     let zone = shared.unwrap_or_else(|| beginning(terms, member, known));
-                    changes.added.push(zone.clone());
+                    changes.added.push((zone.clone(), member.clone()));
                     zone
                 }),
             };
@@ -318,20 +318,26 @@ impl Area {
                 continue;
             };
             if let Some(other) = owner.filter(|owner| *owner != origin) {
-                changes.taken.entry(other.clone()).or_default().insert(name.clone());
+                let taken = changes.taken.entry(Name::clone(other)).or_default();
+                taken.insert(name.clone());
             }
             zone.set_key(configured.terms(&member.groups).key.cloned());
             self.catalogs.owners.insert(name.clone(), (origin.clone(), member.id.clone()));
             now.insert(name.clone(), (member.id.clone(), zone));
         }
         configured.zone.set_refused(refused.counts());
-        self.catalogs.refused.insert(origin.clone(), refused);
+        self.catalogs.refused.insert(Name::clone(origin), refused);
         new.say(origin, sink);
         changes
     }
 
     /// See RFC 9432, sections 5.2 to 5.4.
-    fn fate(&self, configured: &Configured, member: Option<&Member>, before: &Members) -> Fate {
+    fn fate(
+        &self,
+        configured: &Configured,
+        member: Option<&Arc<Member>>,
+        before: &Members,
+    ) -> Fate {
         #[cfg(test)]
         tests::LOOKS.set(tests::LOOKS.get() + 1);
         let Some(member) = member else { return Fate::Ends };
@@ -347,9 +353,9 @@ impl Area {
                 false => Fate::Begins(known.map(|(_, zone)| zone.clone())),
             };
         };
-        if owner == origin {
+        if &**owner == origin {
             let known = before.get(&member.zone).map(|(_, zone)| zone);
-            let stays = known.is_some_and(|zone| zone.primaries() == terms.primaries);
+            let stays = known.is_some_and(|zone| zone.shared_primaries() == terms.primaries);
             return match (*id == member.id, stays) {
                 (true, true) => Fate::Stays,
                 // Another group.
@@ -357,7 +363,7 @@ impl Area {
                 (false, _) => Fate::Begins(None),
             };
         }
-        let source = self.catalogs.now.get(owner).and_then(|other| other.member(&member.zone));
+        let source = self.catalogs.now.get(&**owner).and_then(|other| other.member(&member.zone));
         match source {
             Some(source) if source.coo.as_ref() == Some(origin) => {
                 let is_same = *id == source.id && source.id == member.id;
@@ -396,8 +402,8 @@ fn beginning(
     known: Option<Arc<SecondaryZone>>,
 ) -> Arc<SecondaryZone> {
     match known {
-        Some(known) if known.primaries() == primaries => known,
-        Some(known) => Arc::new(known.moved(primaries.to_vec())),
-        None => Arc::new(SecondaryZone::new(Name::clone(&member.zone), primaries.to_vec())),
+        Some(known) if known.shared_primaries() == primaries => known,
+        Some(known) => Arc::new(known.moved(primaries.clone())),
+        None => Arc::new(SecondaryZone::new(member.zone.clone(), primaries.clone())),
     }
 }

@@ -10,6 +10,7 @@ use crate::limits::{PRIMARY_BUFFER_LEN, PRIMARY_UNREACHABLE_TIME, SWEEP_INTERVAL
 use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
+use foldhash::fast::RandomState;
 use nodens_core::log::{Level, Sink};
 use nodens_wire::{Name, Type};
 use nodens_zone::counts::{self, Kind as Asked, Result as Came};
@@ -18,9 +19,9 @@ use nodens_zone::refresh::{Action, End, Token};
 use nodens_zone::secondary::{Primary, SecondaryService, SecondaryZone};
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,7 +41,7 @@ pub(super) struct Keeper {
     random: Random,
     buffer: Vec<u8>,
     /// Of the folders that zones are kept in.
-    pub(super) locks: HashMap<PathBuf, Arc<Lock>>,
+    pub(super) locks: HashMap<OsString, Arc<Lock>, RandomState>,
     /// How many of them another process had at the last look.
     pub(super) foreign: usize,
     pub(super) counts: Arc<counts::Incoming>,

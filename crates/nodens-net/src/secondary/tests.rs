@@ -4,7 +4,7 @@ mod lock;
 use super::*;
 use nodens_wire::framing::{framed, read_message};
 use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Record, Section, Type};
-use nodens_zone::secondary::{Configured, SecondaryZone};
+use nodens_zone::secondary::{Configured, Primary, SecondaryZone};
 use nodens_zone::{Serial, Soa, Zone};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -122,8 +122,10 @@ fn run_as(
     key: Option<nodens_zone::tsig::Key>,
     store: Option<std::path::PathBuf>,
 ) -> Running {
-    let zone =
-        Arc::new(SecondaryZone::new(zone(), primaries.iter().copied().map(Into::into).collect()));
+    let zone = Arc::new(SecondaryZone::new(
+        zone(),
+        primaries.iter().copied().map(Primary::from).collect::<Vec<_>>(),
+    ));
     run_of(Configured { zone, catalog: None, key, store, groups: Vec::new() })
 }
 

@@ -43,8 +43,8 @@ const VERSION_2: (&str, Type, &str) = ("version", Type::TXT, "2");
 
 fn read(records: &[(&str, Type, &str)]) -> Result<Vec<Member>, String> {
     let catalog = Catalog::read(&data(&[&[NS, VERSION_2], records].concat()));
-    let mut members: Vec<_> =
-        catalog.map_err(|error| error.to_string())?.members().cloned().collect();
+    let catalog = catalog.map_err(|error| error.to_string())?;
+    let mut members: Vec<_> = catalog.members().map(|member| Member::clone(member)).collect();
     members.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(members)
 }

@@ -226,8 +226,8 @@ fn what_cannot_be_served_is_asked_for_less_and_less_often() {
     assert!(zone.next_deadline().is_some_and(|at| at <= now));
 }
 
-fn name(n: usize) -> Name {
-    format!("z{n}.test.").parse().unwrap()
+fn name(n: usize) -> Arc<Name> {
+    Arc::new(format!("z{n}.test.").parse().unwrap())
 }
 
 #[test]
@@ -259,6 +259,38 @@ fn a_schedule_does_what_is_due_within_its_bound() {
     }
     assert!(schedule.due.is_empty() && schedule.zones.is_empty() && schedule.under_way == 0);
     assert!(schedule.expiring.is_empty());
+}
+
+#[test]
+fn zones_that_were_restored_are_asked_for_one_after_the_other() {
+    let (mut schedule, interval) = (Schedule::default(), nanoseconds(RESTORED_INTERVAL));
+    let root = Name::root();
+    let soa = Soa::with(root.view(), 5, (&root, &root), [7, 7200, 900, 86_400, 5]);
+    let restored = |second: u64, age| {
+        let mut refresh = Refresh::new(1);
+        refresh.restore(second * SECOND, &soa, Duration::from_secs(age));
+        refresh
+    };
+    for n in 0..10 {
+        schedule.insert(name(n), restored(1, 0));
+    }
+    // One that may not be served for long, one that a primary has changed, and one that is not here.
+    schedule.insert(name(10), restored(1, 86_400 - 60));
+    schedule.insert(name(11), Refresh::new(1));
+    schedule.notified(&name(9), 0, None);
+    let mut due = |now| -> Vec<_> {
+        std::iter::from_fn(|| schedule.poll(now)).map(|(zone, _, _)| zone.to_string()).collect()
+    };
+    let mut first = due(SECOND);
+    first.sort();
+    assert_eq!(first, ["z0.test.", "z10.test.", "z11.test.", "z9.test."]);
+    for n in 1..9 {
+        assert_eq!(due(SECOND + n * interval - 1), [""; 0]);
+        assert_eq!(due(SECOND + n * interval), [format!("z{n}.test.")]);
+    }
+    // Those that come later need not wait for times that have passed.
+    schedule.insert(name(12), restored(60, 0));
+    assert!(schedule.poll(60 * SECOND).is_some());
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct Group {
     /// The value of the property.
     pub name: Box<[u8]>,
     /// See [`SecondaryZone::primaries`].
-    pub primaries: Vec<Primary>,
+    pub primaries: Arc<[Primary]>,
     /// See [`SecondaryZone::key`].
     pub key: Option<Key>,
     /// The folder that they are kept in, if any.
@@ -39,7 +39,7 @@ pub struct Group {
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'c> {
     /// See [`SecondaryZone::primaries`].
-    pub primaries: &'c [Primary],
+    pub primaries: &'c Arc<[Primary]>,
     /// See [`SecondaryZone::key`].
     pub key: Option<&'c Key>,
     /// The folder, if any.
@@ -61,7 +61,7 @@ impl Configured {
                 Terms { primaries, key: key.as_ref(), store: store.as_deref() }
             }
             None => Terms {
-                primaries: self.zone.primaries(),
+                primaries: self.zone.shared_primaries(),
                 key: self.key.as_ref(),
                 store: self.store.as_deref(),
             },

@@ -98,7 +98,7 @@ impl Source {
             let text = "tls and tls_servername have no effect: write tls:// or quic:// in front of addresses";
             return Err(directive.invalid(text));
         }
-        Ok(Group { name: Box::default(), primaries, key: self.key, store: self.store })
+        Ok(Group { name: Box::default(), primaries: primaries.into(), key: self.key, store: self.store })
     }
 
     /// An address, perhaps with what is spoken there in front.

@@ -6,8 +6,8 @@ use foldhash::fast::RandomState;
 use nodens_core::log::{Level, Sink};
 use nodens_wire::Name;
 use nodens_zone::secondary::RefusedMembers;
-use std::collections::HashSet;
-use std::fmt::{self, Write};
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 /// Members of a catalog that are not served, by reason.
@@ -27,7 +27,10 @@ pub(super) struct New {
 impl Refused {
     /// What becomes of this one is about to be known; gives whether it was one of them.
     pub(super) fn forget(&mut self, zone: &Arc<Name>) -> bool {
-        self.outside.remove(zone) | self.clashing.remove(zone)
+        // Mostly there are none, and a name need not be hashed for that.
+        let goes =
+            |from: &mut HashSet<Arc<Name>, RandomState>| !from.is_empty() && from.remove(zone);
+        goes(&mut self.outside) | goes(&mut self.clashing)
     }
 
     /// It lies outside of the zones that are accepted.
@@ -69,24 +72,29 @@ impl New {
 /// Members in whose places other zones are, the first of them by name.
 #[derive(Default)]
 struct Clashes {
-    names: String,
+    first: BTreeSet<Arc<Name>>,
     count: usize,
 }
 
 impl Clashes {
-    fn add(&mut self, zone: &Name) {
+    fn add(&mut self, zone: &Arc<Name>) {
         self.count += 1;
-        if self.count <= CLASHES_NAMED {
-            _ = write!(self.names, " {zone}");
+        let is_first = self.first.last().is_none_or(|last| zone < last);
+        if is_first || self.first.len() < CLASHES_NAMED {
+            self.first.insert(zone.clone());
+        }
+        if self.first.len() > CLASHES_NAMED {
+            self.first.pop_last();
         }
     }
 }
 
 impl fmt::Display for Clashes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.count.saturating_sub(CLASHES_NAMED) {
-            0 => f.write_str(&self.names),
-            others => write!(f, "{} and {others} others", self.names),
+        self.first.iter().try_for_each(|zone| write!(f, " {zone}"))?;
+        match self.count.saturating_sub(self.first.len()) {
+            0 => Ok(()),
+            others => write!(f, " and {others} others"),
         }
     }
 }

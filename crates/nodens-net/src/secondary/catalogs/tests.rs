@@ -139,8 +139,12 @@ fn members_of_a_group_come_from_its_primaries_and_keep_their_data_when_they_chan
     let primaries = vec!["127.0.0.1:9".parse().unwrap()];
     let folder = tempfile::tempdir().unwrap();
     let store = Some(folder.path().to_owned());
-    configured[0].groups =
-        vec![Group { name: b"far".as_slice().into(), primaries, key: None, store }];
+    configured[0].groups = vec![Group {
+        name: b"far".as_slice().into(),
+        primaries: primaries.into(),
+        key: None,
+        store,
+    }];
     let mut scene = Scene::of(of(&configured));
     let port = |scene: &Scene, origin| scene.zone(origin).primaries()[0].address.port();
     let is_stored =
@@ -161,7 +165,7 @@ fn members_of_a_group_come_from_its_primaries_and_keep_their_data_when_they_chan
     // The next configuration has the group elsewhere.
     let catalog = configured[0].zone.clone();
     catalog.replace(data("one.", &[both[0], ("group.1.zones", "far")]), &[]);
-    configured[0].groups[0].primaries = vec!["127.0.0.1:8".parse().unwrap()];
+    configured[0].groups[0].primaries = vec!["127.0.0.1:8".parse().unwrap()].into();
     let scene = Scene::of(of(&configured));
     assert_eq!((port(&scene, "a.example."), scene.has_data("a.example.")), (8, true));
 }
@@ -407,7 +411,7 @@ fn a_catalog_that_was_not_taken_up_is_said_to_be_until_another_version_is() {
     scene.keeper.apply_catalog(&zone, Some(&broken));
     let schedule = &mut scene.keeper.areas[0].schedule;
     let (_, _, token) = std::iter::from_fn(|| schedule.poll(u64::MAX / 2))
-        .find(|(origin, _, _)| *origin == name("one."))
+        .find(|(origin, _, _)| **origin == name("one."))
         .unwrap();
     let primary = zone.primaries()[0].clone();
     let order = Order { area: 0, zone: name("one."), primary, token, key: None };
