@@ -6,9 +6,9 @@
 pub(crate) mod list;
 
 use crate::repo;
-use anyhow::{Context, Result, bail, ensure};
-use list::{Invariant, Mutation};
-use std::collections::BTreeSet;
+use anyhow::{Context, Result, ensure};
+use list::{Invariant, Mutation, ProgramAndTest};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -36,37 +36,67 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     let chosen = |invariant: &&Invariant| args.is_empty() || args.contains(&invariant.id);
     let invariants: Vec<_> = list.invariants.iter().filter(chosen).collect();
 
-    let copy = Copy::make(&root)?;
-    copy.check_unbroken(&invariants)?;
-    let mut caught = 0;
-    for invariant in &invariants {
-        let mut all = true;
-        for mutation in &invariant.mutations {
-            let verdict = copy.try_out(mutation).with_context(|| mutation.what.clone())?;
-            println!("{:>4}  {verdict:<12} {}", invariant.id, mutation.what);
-            all &= verdict != Verdict::Missed;
+    let (copy, begin) = (Copy::make(&root)?, Instant::now());
+    let broken = copy.broken_before(&invariants);
+    let mut missed = BTreeSet::new();
+    for (id, mutation) in in_order(&invariants) {
+        let began = Instant::now();
+        let verdict = match broken.get(&mutation.program_and_test()) {
+            Some(why) => Verdict::Unknown(why.clone()),
+            None => copy.try_out(mutation).unwrap_or_else(|error| Verdict::Unknown(told(&error))),
+        };
+        println!("{id:>4}  {verdict} {:>4} s  {}", began.elapsed().as_secs(), mutation.what);
+        if !verdict.is_caught() {
+            missed.insert(id);
         }
-        caught += usize::from(all);
     }
-    println!("{caught} of {} caught", invariants.len());
-    Ok(caught == invariants.len())
+    let (caught, all) = (invariants.len() - missed.len(), invariants.len());
+    println!("{caught} of {all} caught, in {:.1} min", begin.elapsed().as_secs_f64() / 60.0);
+    if !missed.is_empty() {
+        println!("not caught: {}", missed.into_iter().collect::<Vec<_>>().join(" "));
+    }
+    Ok(caught == all)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The mutations of a crate one after the other: the crate of the last one must be compiled again without
+/// it, which the next one does in any case if it is of the same crate.
+fn in_order<'i>(invariants: &[&'i Invariant]) -> Vec<(&'i str, &'i Mutation)> {
+    let of = |invariant: &'i Invariant| {
+        invariant.mutations.iter().map(|mutation| (&*invariant.id, mutation))
+    };
+    let mut all: Vec<_> = invariants.iter().copied().flat_map(of).collect();
+    all.sort_by_key(|(_, mutation)| (mutation.crate_folder().to_owned(), mutation.program()));
+    all
+}
+
+fn told(error: &anyhow::Error) -> String {
+    format!("{error:#}")
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     Caught,
     /// The test did not end.
     Hung,
     Missed,
+    /// It was not tried: why.
+    Unknown(String),
+}
+
+impl Verdict {
+    fn is_caught(&self) -> bool {
+        matches!(self, Self::Caught | Self::Hung)
+    }
 }
 
 impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::Caught => "caught",
-            Self::Hung => "did not end",
-            Self::Missed => "MISSED",
-        })
+        match self {
+            Self::Caught => f.write_str("caught     "),
+            Self::Hung => f.write_str("did not end"),
+            Self::Missed => f.write_str("MISSED     "),
+            Self::Unknown(why) => write!(f, "NOT TRIED, {why}:"),
+        }
     }
 }
 
@@ -108,23 +138,25 @@ impl Copy {
         Ok(Self { tree, target, _lock: lock })
     }
 
-    /// Every test passes while nothing is broken: else its failure would say nothing.
-    fn check_unbroken(&self, invariants: &[&Invariant]) -> Result<()> {
-        let mutations = invariants.iter().flat_map(|invariant| &invariant.mutations);
-        let mut seen = BTreeSet::new();
-        for mutation in mutations {
-            if !seen.insert((&mutation.package, &mutation.test)) {
+    /// The tests that fail while nothing is broken, with the reason: their failure says nothing.
+    fn broken_before(&self, invariants: &[&Invariant]) -> BTreeMap<ProgramAndTest, String> {
+        let (mut seen, mut broken) = (BTreeSet::new(), BTreeMap::new());
+        for (_, mutation) in in_order(invariants) {
+            let test = mutation.program_and_test();
+            if !seen.insert(test.clone()) {
                 continue;
             }
-            self.build(mutation)?;
-            match self.test(mutation)? {
-                Some(true) => {}
-                Some(false) => bail!("{} fails though nothing is broken", mutation.test),
-                None => bail!("{} does not end", mutation.test),
-            }
+            let why = match self.build(mutation).and_then(|()| self.test(mutation)) {
+                Ok(Some(true)) => continue,
+                Ok(Some(false)) => "its test fails though nothing is broken".to_owned(),
+                Ok(None) => "its test does not end though nothing is broken".to_owned(),
+                Err(error) => told(&error),
+            };
+            println!("{} of {}: {why}", mutation.test, mutation.package);
+            broken.insert(test, why);
         }
-        println!("{} tests pass while nothing is broken", seen.len());
-        Ok(())
+        println!("{} tests pass while nothing is broken", seen.len() - broken.len());
+        broken
     }
 
     /// Breaks one place, runs the test that should notice, and mends the place.
@@ -145,8 +177,10 @@ impl Copy {
     fn cargo(&self, mutation: &Mutation) -> Command {
         let mut command = Command::new(env!("CARGO"));
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
-        // Warnings are of no interest: broken code often has a variable too many.
-        command.env("RUSTFLAGS", "-Awarnings").env("RUST_BACKTRACE", "0");
+        command.env("RUST_BACKTRACE", "0");
+        // Each build differs from the last one by a line or two, and nobody debugs it.
+        command.env("CARGO_INCREMENTAL", "1");
+        command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_TEST_DEBUG", "0");
         command.args(["test", "--quiet"]).args(mutation.program());
         command
     }
@@ -198,4 +232,31 @@ fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mutations_of_a_crate_follow_each_other() {
+        let mutation = |file: &str| {
+            format!(
+                "[[invariant.mutation]]\nwhat = \"it breaks\"\nfile = \"{file}\"\nfrom = 'a'\nto = 'b'\n\
+                 package = \"p\"\ntest = \"m::t\"\n"
+            )
+        };
+        let invariant = |id: &str, files: [&str; 2]| {
+            let text = files.map(mutation).concat();
+            format!("[[invariant]]\nid = \"{id}\"\nsays = \"it holds\"\n{text}")
+        };
+        let text = invariant("I1", ["lab/x/src/a.rs", "lab/y/src/a.rs"])
+            + &invariant("I2", ["lab/x/src/b/c.rs", "lab/y/src/c.rs"]);
+        let list = list::parse(&text).unwrap();
+        let all: Vec<_> = list.invariants.iter().collect();
+        let order = in_order(&all).into_iter().map(|(id, of)| format!("{id} {}", of.file));
+        let expected =
+            ["I1 lab/x/src/a.rs", "I2 lab/x/src/b/c.rs", "I1 lab/y/src/a.rs", "I2 lab/y/src/c.rs"];
+        assert_eq!(order.collect::<Vec<_>>(), expected);
+    }
 }

@@ -7,7 +7,9 @@ use crate::svg::{Drawing, Path, WIDTH};
 use crate::table::{Head, Table, facts};
 use crate::text;
 use lab_histogram::Histogram;
-use lab_result::comparison::{Block, Cell, ComparisonFile, Finding, Shift, Verdict};
+use lab_result::comparison::{
+    Block, Cell, ComparisonFile, ComparisonPlan, Finding, Shift, Verdict,
+};
 use maud::{Markup, html};
 
 /// Units of height of an interval.
@@ -17,7 +19,10 @@ const HEIGHT: f64 = 220.0;
 
 /// The verdict and the findings of `file`, the `at`th comparison on its page.
 pub(crate) fn verdict(file: &ComparisonFile) -> Markup {
+    let of_capacity = primary(file).is_some_and(|finding| finding.more_is_better);
     let (class, word) = match file.verdict {
+        Verdict::Faster if of_capacity && file.invalid_because.is_empty() => ("valid", "HIGHER"),
+        Verdict::Slower if of_capacity && file.invalid_because.is_empty() => ("invalid", "LOWER"),
         _ if !file.invalid_because.is_empty() => ("invalid", "INVALID"),
         Verdict::Faster => ("valid", "FASTER"),
         Verdict::Slower => ("invalid", "SLOWER"),
@@ -58,8 +63,7 @@ fn decided(file: &ComparisonFile) -> Markup {
 /// A finding in a sentence.
 fn said(file: &ComparisonFile, finding: &Finding) -> Markup {
     let what = match finding.verdict {
-        Verdict::Faster => "less",
-        Verdict::Slower => "more",
+        Verdict::Faster | Verdict::Slower => direction(finding),
         Verdict::Equivalent => "the same within the margin",
         Verdict::Inconclusive => "not shown to differ nor to be the same",
     };
@@ -68,6 +72,12 @@ fn said(file: &ComparisonFile, finding: &Finding) -> Markup {
         b { (estimate(finding)) } " " (interval(finding)) " in " (text::of(finding.pairs, "pair")) " of blocks."
         @if let Some(needed) = finding.pairs_needed { " About " (text::of(needed, "pair")) " would probably decide." }
     }
+}
+
+/// Where B's value is beside A's, of a finding that shows a difference.
+fn direction(finding: &Finding) -> &'static str {
+    let is_more = (finding.verdict == Verdict::Faster) == finding.more_is_better;
+    if is_more { "more" } else { "less" }
 }
 
 fn name(cell: &Cell) -> String {
@@ -103,6 +113,7 @@ fn value(finding: &Finding, value: f64) -> String {
         "ns" => text::nanos(value),
         "part" => text::percent(value),
         "octets" => text::octets(value.max(0.0) as u64),
+        "qps" => format!("{}/s", text::rate(value)),
         _ => text::trimmed(value, 3),
     }
 }
@@ -165,8 +176,8 @@ fn intervals(findings: &[Finding], id: &str, [a, b]: [&str; 2]) -> Markup {
 
 fn row(finding: &Finding, reach: f64, [a, b]: [&str; 2]) -> Markup {
     let (class, verdict) = match finding.verdict {
-        Verdict::Faster => ("good", "less"),
-        Verdict::Slower => ("bad", "more"),
+        Verdict::Faster => ("good", direction(finding)),
+        Verdict::Slower => ("bad", direction(finding)),
         Verdict::Equivalent => ("same", "equivalent"),
         Verdict::Inconclusive => ("open", "inconclusive"),
     };
@@ -179,9 +190,19 @@ fn row(finding: &Finding, reach: f64, [a, b]: [&str; 2]) -> Markup {
             td data-of=(of_interval) { (interval(finding)) }
             td data-of=(of_p) { (p_value(finding.p_adjusted)) }
             td.drawn { (drawn(finding, reach)) }
-            td data-of=(a) { @if finding.a_is_bound { "≥ " } (value(finding, finding.a)) }
-            td data-of=(b) { @if finding.b_is_bound { "≥ " } (value(finding, finding.b)) }
+            td data-of=(a) { (sign([finding.a_is_bound, finding.a_at_most])) (value(finding, finding.a)) }
+            td data-of=(b) { (sign([finding.b_is_bound, finding.b_at_most])) (value(finding, finding.b)) }
         }
+    }
+}
+
+/// The sign of a value that is only a bound: at least, at most.
+fn sign(bounds: [bool; 2]) -> &'static str {
+    match bounds {
+        [false, false] => "",
+        [true, false] => "≥ ",
+        [false, true] => "≤ ",
+        [true, true] => "≷ ",
     }
 }
 
@@ -325,6 +346,18 @@ fn counts(block: &Block, side: &str, set: &str, load: &str) -> bool {
         && block.load == load
 }
 
+/// What a block is.
+fn block(plan: &ComparisonPlan) -> String {
+    let Some(of) = &plan.capacity else { return text::nanos(plan.block_ns as f64) };
+    let (probes, length) = (text::of(of.probes, "probe"), text::nanos(of.probe_ns as f64));
+    format!(
+        "a search for the highest rate that meets {}, at most {probes} of {length} from {} to {} QPS",
+        of.objective,
+        text::rate(of.floor),
+        text::rate(of.ceiling)
+    )
+}
+
 /// The plan of the comparison and who was compared.
 pub(crate) fn plan(file: &ComparisonFile) -> Markup {
     let plan = &file.plan;
@@ -346,7 +379,7 @@ pub(crate) fn plan(file: &ComparisonFile) -> Markup {
         (if plan.sequential { "pairs at most" } else { "pairs" }, pairs),
         ("servers of a pair", if plan.duet { "at the same time" } else { "in turn" }.to_owned()),
         ("pairs of A with itself", plan.noise_pairs.to_string()),
-        ("block", text::nanos(plan.block_ns as f64)),
+        ("block", block(plan)),
         ("warm-up of each block", text::nanos(plan.warm_up_ns as f64)),
         ("timeout", text::nanos(plan.timeout_ns as f64)),
         ("clients", text::count(plan.clients as u64)),

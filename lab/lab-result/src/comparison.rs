@@ -1,13 +1,17 @@
 //! The file of a comparison of two servers (`nodens-lab ab`): plan, every block, every finding.
 //!
-//! Side A is the one compared with, B the one in question. Of every metric less is better. A finding is about one
-//! metric of one query set at one load; all else in it can be computed from its `differences`, one a pair.
+//! Side A is the one compared with, B the one in question. Of every metric but capacity less is better. A finding is about
+//! one metric of one query set at one load; all else in it can be computed from its `differences`, one a pair.
 
+mod capacity;
 mod csv;
+mod plan;
 mod shift;
 mod swap;
 
+pub use capacity::{Capacity, CapacityPlan, Known};
 pub use csv::csv;
+pub use plan::{Cell, ComparisonPlan, Load, MetricPlan, SetPlan};
 pub use shift::Shift;
 pub use swap::{Rollout, Swap, Usage};
 
@@ -92,109 +96,13 @@ pub struct Party {
     pub counters: Option<String>,
 }
 
-/// What was fixed before the first block.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ComparisonPlan {
-    /// Seed of queries, order, resamples and sign patterns.
-    pub seed: u64,
-    /// The one metric that decides.
-    pub primary: Cell,
-    /// All metrics with their margins.
-    pub metrics: Vec<MetricPlan>,
-    /// Level of all tests; of the metrics that are not primary, together (Holm).
-    pub alpha: f64,
-    /// Wanted chance to find a difference.
-    pub power: f64,
-    /// Pairs of blocks for every set and load.
-    pub pairs: usize,
-    /// Pairs of A with itself.
-    pub noise_pairs: usize,
-    /// Pairs after which servers that were given as commands are started anew.
-    pub group_pairs: usize,
-    /// Length of a block.
-    pub block_ns: u64,
-    /// Load before each block that is not measured.
-    pub warm_up_ns: u64,
-    /// When a query is given up.
-    pub timeout_ns: u64,
-    /// Clients, each with a socket of its own.
-    pub clients: usize,
-    /// Query sets.
-    pub sets: Vec<SetPlan>,
-    /// Loads.
-    pub loads: Vec<Load>,
-    /// Which side comes first, `a` or `b`, by pair: the coin.
-    pub order: Vec<String>,
-    /// Resamples of a bootstrap.
-    pub resamples: usize,
-    /// Relative width of a histogram bucket.
-    pub resolution: f64,
-    /// When a pair is measured again, and how often at most.
-    pub rules: Vec<String>,
-    /// The two servers, as they were given.
-    pub servers: [String; 2],
-    /// Whether it ends as soon as the primary metric is decided; `pairs` is then the most, and all tests
-    /// and intervals hold at every number of pairs.
-    #[serde(default)]
-    pub sequential: bool,
-    /// Whether both servers of a pair are loaded at the same time, side by side. Values of one side are
-    /// then not those of a server alone.
-    #[serde(default)]
-    pub duet: bool,
-}
-
-/// One metric of one set at one load.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Cell {
-    /// Query set.
-    pub set: String,
-    /// Name of the load.
-    pub load: String,
-    /// Metric: `p50`, `p90`, `p99`, `p99.9` (response time), `loss`, `cpu` (per answer), `memory`.
-    pub metric: String,
-}
-
-/// A metric and the difference that does not matter.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MetricPlan {
-    /// The metric.
-    pub metric: String,
-    /// Part of A's value, for loss a difference of parts.
-    pub margin: f64,
-}
-
-/// A query set.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SetPlan {
-    /// Its name.
-    pub name: String,
-    /// Where its queries come from.
-    pub source: String,
-    /// Different queries; absent if no query comes twice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub questions: Option<u64>,
-    /// Names the queries and their order.
-    pub hash: String,
-}
-
-/// A load.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Load {
-    /// Its name: `50 %` of the smaller capacity, or `2000/s`.
-    pub name: String,
-    /// Query set.
-    pub set: String,
-    /// QPS.
-    pub rate: f64,
-}
-
 /// What is shown about B beside A.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// B is lower.
+    /// B is better: lower, of capacity higher.
     Faster,
-    /// B is higher.
+    /// B is worse.
     Slower,
     /// Any difference is within the margin.
     Equivalent,
@@ -210,7 +118,7 @@ pub struct Finding {
     pub cell: Cell,
     /// QPS.
     pub rate: f64,
-    /// Unit of the values of both sides: `ns`, `part`, `octets`.
+    /// Unit of the values of both sides: `ns`, `part`, `octets`, `qps`.
     pub unit: String,
     /// `ratio`: differences are logarithms of B over A, and estimate, interval and margin parts of A.
     /// `difference`: all of them are B − A.
@@ -232,6 +140,15 @@ pub struct Finding {
     /// The same of `b`. Estimate and interval are then too low; if both are bounds, they say nothing.
     #[serde(default)]
     pub b_is_bound: bool,
+    /// Whether more is better: of `capacity`.
+    #[serde(default)]
+    pub more_is_better: bool,
+    /// Whether A's value is at most `a`: of `capacity`, where the objective was missed at the lowest rate.
+    #[serde(default)]
+    pub a_at_most: bool,
+    /// The same of `b`.
+    #[serde(default)]
+    pub b_at_most: bool,
     /// Hodges–Lehmann estimate of the difference.
     pub estimate: f64,
     /// The median of the pairs beside it.
@@ -345,7 +262,8 @@ pub struct Block {
     pub answered: u64,
     /// Lost.
     pub lost: u64,
-    /// Names the plan of the load; both blocks of a pair have the same.
+    /// Names the plan of the load; both blocks of a pair have the same. Empty for a search, of which each
+    /// probe has one.
     pub plan: String,
     /// Response times.
     #[serde(with = "crate::histogram")]
@@ -361,6 +279,9 @@ pub struct Block {
     pub answers_so_far: u64,
     /// Process the server ran in, counted by starts; the memory of different ones does not compare.
     pub incarnation: usize,
+    /// What a search for the capacity has found; absent for a load of one rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
 }
 
 /// Whether the text of a file says that it is a comparison.
@@ -427,7 +348,12 @@ mod tests {
             noise: Vec::new(),
             costs: vec![Cost::default()],
             omitted: vec![Omitted::default()],
-            blocks: vec![Block { response, cpu_ns: Some(7), ..Block::default() }],
+            blocks: vec![Block {
+                response,
+                cpu_ns: Some(7),
+                capacity: Some(Capacity::default()),
+                ..Block::default()
+            }],
             swap: Some(Swap { usage: vec![Usage::default()], ..Swap::default() }),
         }
     }

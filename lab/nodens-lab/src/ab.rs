@@ -6,6 +6,7 @@
 
 mod args;
 mod ask;
+mod capacity;
 mod duet;
 pub(crate) mod findings;
 mod kube;
@@ -153,7 +154,12 @@ fn bench<'a>(
 /// The loads of every set.
 fn loads(args: &Args, bench: &mut Bench<'_>, specs: &[Spec; 2]) -> Result<Vec<Load>> {
     let mut loads = Vec::new();
+    let searches = args.capacity.plan()?;
     for set in bench.sets {
+        if let Some(searches) = &searches {
+            loads.push(bench.search_load(searches, specs, set)?);
+            continue;
+        }
         for rate in &args.rates {
             loads.push(Load { name: format!("{rate}/s"), set: set.name.clone(), rate: *rate });
         }

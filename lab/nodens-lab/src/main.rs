@@ -25,6 +25,7 @@ mod listen;
 mod load;
 mod merge;
 mod placed;
+mod probing;
 mod replay;
 mod report;
 mod scenarios;

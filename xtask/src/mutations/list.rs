@@ -66,6 +66,9 @@ pub(crate) struct Mutation {
     target: String,
 }
 
+/// The arguments that build the program of a test, and the test.
+pub(crate) type ProgramAndTest = (Vec<String>, String);
+
 fn lib() -> String {
     "lib".to_owned()
 }
@@ -80,6 +83,17 @@ impl Mutation {
             name => vec!["--test", name],
         });
         arguments
+    }
+
+    /// Which test of which program.
+    pub(crate) fn program_and_test(&self) -> ProgramAndTest {
+        let program = self.program().into_iter().map(str::to_owned).collect();
+        (program, self.test.clone())
+    }
+
+    /// The folder of the crate that it breaks.
+    pub(crate) fn crate_folder(&self) -> &str {
+        self.file.split("/src/").next().unwrap_or(&self.file)
     }
 
     /// Where the source of the test's program may be.

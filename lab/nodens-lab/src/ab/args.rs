@@ -159,6 +159,8 @@ pub(crate) struct Args {
     /// noise says, and count how often that is found.
     #[arg(long, value_name = "METRIC=PART", requires = "self_test")]
     pub(crate) inject: Option<super::selftest::Change>,
+    #[command(flatten)]
+    pub(crate) capacity: super::capacity::CapacityArgs,
 }
 
 impl Args {
@@ -184,6 +186,7 @@ impl Args {
         crate::export::only_tables("a comparison", self.export.iter().map(|(format, _)| *format))?;
         let places = self.html.iter().chain(self.export.iter().map(|(_, path)| path));
         places.into_iter().try_for_each(|path| crate::load::check_place(path))?;
+        self.capacity.check()?;
         if self.duet && self.rates.is_empty() && self.self_test.is_none() {
             bail!(
                 "--duet: expected --rates, because what one server can take alone is not what two can"

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use lab_experiment::disturbance::{Kind, Machine, Signs};
 use lab_experiment::{Measured, Place};
 use lab_load::schedule::Arrivals;
-use lab_load::{Config, Outcome, Pace};
+use lab_load::{Config, Outcome, Pace, Workload};
 use lab_result::comparison::{Block, ComparisonPlan, Load};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -68,7 +68,7 @@ impl Asker<'_> {
     }
 
     /// The same for both blocks of a pair.
-    fn seed(&self, phase: &Phase<'_>, place: &Place<'_>) -> u64 {
+    pub(super) fn seed(&self, phase: &Phase<'_>, place: &Place<'_>) -> u64 {
         lab_random::at(self.generator.seed ^ phase.salt, place.unit.block.index as u64)
     }
 
@@ -83,14 +83,19 @@ impl Asker<'_> {
             return Ok(0);
         }
         let duration = Duration::from_nanos(plan.warm_up_ns);
-        let config = self.generator.config(server, load.rate, duration, seed);
+        let rate = super::capacity::warm_rate(plan, load);
+        let config = self.generator.config(server, rate, duration, seed);
         Ok(self.run(&config, load)?.tally.counts.answered)
     }
 
     pub(super) fn run(&self, config: &Config, load: &Load) -> Result<Outcome> {
+        Ok(lab_load::run(config, self.workload(load)?, self.stop, |_| {})?)
+    }
+
+    /// The queries of a load.
+    pub(super) fn workload(&self, load: &Load) -> Result<&Workload> {
         let set = self.sets.iter().find(|set| set.name == load.set);
-        let set = set.with_context(|| format!("no queries `{}`", load.set))?;
-        Ok(lab_load::run(config, &set.workload, self.stop, |_| {})?)
+        Ok(&set.with_context(|| format!("no queries `{}`", load.set))?.workload)
     }
 
     /// One block; `None` if it was stopped meanwhile.

@@ -8,7 +8,7 @@ use lab_result::comparison::{
 };
 use lab_stats::power::{Plan, Resampled};
 use lab_stats::{Comparison, Interval, Margin, Settings, holm, linear, paired, sequential};
-use values::{Value, values};
+use values::{Value, Values, values};
 
 /// Fewer pairs than this are not tested.
 const PAIRS_MIN: usize = 2;
@@ -42,14 +42,7 @@ pub(crate) fn findings(plan: &ComparisonPlan, blocks: &[Block], noise: &[Finding
             match finding(plan, blocks, (load, metric, cell.clone())) {
                 Ok((finding, censored)) => {
                     if censored > 0 {
-                        found.notes.push(format!(
-                            "{} at {} ({}): in {censored} of {} blocks it lies among the lost \
-                             queries, and the timeout stands in its place",
-                            cell.metric,
-                            cell.load,
-                            cell.set,
-                            2 * finding.pairs
-                        ));
+                        found.notes.push(bounds(&finding, censored));
                     }
                     found.all.push(finding);
                 }
@@ -63,6 +56,19 @@ pub(crate) fn findings(plan: &ComparisonPlan, blocks: &[Block], noise: &[Finding
         complete(plan, finding, noise);
     }
     found
+}
+
+/// What a reader must know of values that are only bounds.
+fn bounds(finding: &Finding, censored: usize) -> String {
+    let Finding { cell: Cell { metric, load, set }, pairs, .. } = finding;
+    let (of, why) = match metric.as_str() {
+        "capacity" => (
+            "searches",
+            "the limit was out of reach, and the highest or lowest rate that was tried stands in its place",
+        ),
+        _ => ("blocks", "it lies among the lost queries, and the timeout stands in its place"),
+    };
+    format!("{metric} at {load} ({set}): in {censored} of {} {of} {why}", 2 * pairs)
 }
 
 fn finding(
@@ -83,13 +89,22 @@ fn finding(
     if differences.len() < PAIRS_MIN || differences.iter().any(|d| !d.is_finite()) {
         return Err(format!("{} with a value", crate::term::of(differences.len(), "pair")));
     }
-    let compared = compare(plan, &differences, margin(metric, planned.margin))
+    let facing = Facing::of(metric);
+    let compared = compare(plan, &facing.turned(&differences), margin(metric, planned.margin))
         .ok_or("there are no differences")?;
-    let shown = |value: f64| if ratio { value.exp_m1() } else { value };
-    let (a, b) = (values.median(|pair| pair.0), values.median(|pair| pair.1));
-    // The true value of a bound is higher. So it never shows that two servers are alike, and one of B
-    // never that B is no worse.
-    let b_is_open = values.pairs.iter().any(|(_, b)| b.is_bound);
+    let shown = |value: f64| {
+        let value = facing.back(value);
+        if ratio { value.exp_m1() } else { value }
+    };
+    let median = if metric == Metric::Capacity { Values::strict_median } else { Values::median };
+    let (a, b) = (median(&values, |pair| pair.0), median(&values, |pair| pair.1));
+    // A bound never shows that two servers are alike, and not that B is no worse if the true values say
+    // worse of B.
+    let is_open = |(a, b): &(Value, Value)| match facing {
+        Facing::Less => b.is_bound || a.at_most,
+        Facing::More => b.at_most || a.is_bound,
+    };
+    let is_open = values.pairs.iter().any(is_open);
     let finding = Finding {
         primary: cell == plan.primary,
         cell,
@@ -102,15 +117,20 @@ fn finding(
         b: b.value,
         a_is_bound: a.is_bound,
         b_is_bound: b.is_bound,
+        more_is_better: facing == Facing::More,
+        a_at_most: a.at_most,
+        b_at_most: b.at_most,
         estimate: shown(compared.estimate),
         median: shown(compared.median),
-        interval: compared.interval.map(|interval| ends(interval.map(shown))),
+        interval: compared
+            .interval
+            .map(|interval| facing.ends([interval.low, interval.high].map(shown))),
         method: method(compared.method).to_owned(),
         p: compared.difference.p,
         p_exact: compared.difference.exact,
         p_adjusted: compared.difference.p,
         p_equivalent: if values.bounds() > 0 { 1.0 } else { compared.equivalence_p },
-        p_worse: if b_is_open { 1.0 } else { compared.worse_p },
+        p_worse: if is_open { 1.0 } else { compared.worse_p },
         margin: planned.margin,
         sigma: compared.sigma,
         detectable: None,
@@ -147,8 +167,44 @@ pub(crate) fn is_decided(plan: &ComparisonPlan, blocks: &[Block]) -> bool {
     finding.verdict != Verdict::Inconclusive
 }
 
+/// Which way a metric faces: the tests are for one of which less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Facing {
+    Less,
+    More,
+}
+
+impl Facing {
+    fn of(metric: Metric) -> Self {
+        if metric == Metric::Capacity { Self::More } else { Self::Less }
+    }
+
+    /// Differences of which less is better.
+    fn turned(self, differences: &[f64]) -> Vec<f64> {
+        differences.iter().map(|difference| self.back(*difference)).collect()
+    }
+
+    /// A value of these, turned back.
+    fn back(self, value: f64) -> f64 {
+        if self == Self::More { -value } else { value }
+    }
+
+    /// The ends of an interval, the lower first.
+    fn ends(self, [low, high]: [f64; 2]) -> [f64; 2] {
+        if self == Self::More { [high, low] } else { [low, high] }
+    }
+}
+
+/// The margin of differences as the tests take them.
 fn margin(metric: Metric, margin: f64) -> Margin {
-    if metric == Metric::Loss { Margin::absolute(margin) } else { Margin::ratio(margin) }
+    match metric {
+        Metric::Loss => Margin::absolute(margin),
+        Metric::Capacity => {
+            let Margin { low, high } = Margin::ratio(margin);
+            Margin { low: -high, high: -low }
+        }
+        _ => Margin::ratio(margin),
+    }
 }
 
 fn method(method: lab_stats::Method) -> &'static str {
@@ -186,7 +242,7 @@ fn adjust(plan: &ComparisonPlan, findings: &mut [Finding]) {
 /// Gives the finding its verdict. Returns the comparison that it was made from, the same again by its
 /// seed, if more pairs might decide it.
 fn judge(plan: &ComparisonPlan, finding: &mut Finding) -> Option<Comparison> {
-    let compared = compare(plan, &finding.differences, margin_of(finding))?;
+    let compared = compare(plan, &turned(finding), margin_of(finding))?;
     let verdict = compared.verdict_with(finding.p_adjusted, finding.p_equivalent, plan.alpha);
     finding.verdict = match verdict {
         lab_stats::Verdict::Faster => Verdict::Faster,
@@ -194,15 +250,24 @@ fn judge(plan: &ComparisonPlan, finding: &mut Finding) -> Option<Comparison> {
         lab_stats::Verdict::Equivalent => Verdict::Equivalent,
         lab_stats::Verdict::Inconclusive => Verdict::Inconclusive,
     };
-    if !finding.shift().supports(finding.verdict) {
+    if !finding.shift().supports(finding.verdict, finding.more_is_better) {
         finding.verdict = Verdict::Inconclusive;
         return None;
     }
     (verdict == lab_stats::Verdict::Inconclusive).then_some(compared)
 }
 
+fn metric_of(finding: &Finding) -> Metric {
+    Metric::of(&finding.cell.metric).unwrap_or(Metric::Loss)
+}
+
 fn margin_of(finding: &Finding) -> Margin {
-    margin(Metric::of(&finding.cell.metric).unwrap_or(Metric::Loss), finding.margin)
+    margin(metric_of(finding), finding.margin)
+}
+
+/// The differences as the tests take them.
+fn turned(finding: &Finding) -> Vec<f64> {
+    Facing::of(metric_of(finding)).turned(&finding.differences)
 }
 
 /// Pairs in all that would probably decide.
@@ -211,7 +276,7 @@ fn pairs_needed(
     finding: &Finding,
     (compared, wanted): (&Comparison, Plan),
 ) -> Option<usize> {
-    let (differences, margin) = (&finding.differences, margin_of(finding));
+    let (differences, margin) = (&turned(finding), margin_of(finding));
     if plan.sequential {
         let settings = Settings { plan: wanted, ..settings(plan) };
         return sequential::pairs_needed(differences, compared.estimate, margin, &settings);

@@ -94,6 +94,9 @@ impl Subject for Pairs<'_, '_> {
         let server = self.servers.get_mut(place.index).context("the server was not started")?;
         let asker = self.bench.asker();
         asker.warm_block(self.plan, self.phase, place, server)?;
+        if self.plan.capacity.is_some() {
+            return asker.search_block(self.plan, self.phase, place, server);
+        }
         asker.block(self.plan, self.phase, place, server)
     }
 
@@ -190,7 +193,7 @@ impl Bench<'_> {
     }
 
     /// Asks as the generator does.
-    fn asker(&self) -> Asker<'_> {
+    pub(super) fn asker(&self) -> Asker<'_> {
         Asker { generator: self.generator.clone(), sets: self.sets, stop: self.stop }
     }
 
@@ -202,6 +205,9 @@ impl Bench<'_> {
         pair: usize,
         servers: &[Instance],
     ) -> Result<Option<Vec<Block>>> {
+        if plan.capacity.is_some() {
+            return Ok((!self.stopped()).then(Vec::new));
+        }
         let before: Vec<Reading> = servers.iter().map(Instance::read).collect::<Result<_>>()?;
         if before.iter().all(|reading| reading.cpu.is_none()) {
             return Ok((!self.stopped()).then(Vec::new));

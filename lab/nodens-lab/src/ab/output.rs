@@ -1,23 +1,21 @@
 //! What a comparison says: to people, in Markdown, and to CI.
 
 mod junit;
+mod words;
 
 pub(crate) use junit::junit;
+pub(crate) use words::sentence;
 
 use crate::term::{self, Style, Table};
-use lab_result::comparison::{
-    Block, ComparisonFile, ComparisonPlan, Cost, Finding, Omitted, Shift, Verdict,
-};
+use lab_result::comparison::{Block, ComparisonFile, ComparisonPlan, Cost, Omitted, Verdict};
 use lab_stats::{bootstrap, paired};
 use std::fmt::Write as _;
+use words::{bound, estimate, interval, load_name, p_of, size, value, verdict};
 
 /// Exit codes with `--ci`.
 pub(crate) const NO_WORSE: u8 = 0;
 pub(crate) const WORSE: u8 = 1;
 pub(crate) const INCONCLUSIVE: u8 = 2;
-
-/// What is known of a difference of two quantiles that both lie among lost queries.
-const UNKNOWN: &str = "at least the timeout on both sides";
 
 /// Everything, for a terminal.
 pub(crate) fn text(file: &ComparisonFile) -> String {
@@ -66,8 +64,8 @@ fn table(file: &ComparisonFile) -> Table {
                 finding.cell.set.clone(),
                 load_name(finding),
                 finding.cell.metric.clone(),
-                bound(finding.a_is_bound, value(finding, finding.a)),
-                bound(finding.b_is_bound, value(finding, finding.b)),
+                bound([finding.a_is_bound, finding.a_at_most], value(finding, finding.a)),
+                bound([finding.b_is_bound, finding.b_at_most], value(finding, finding.b)),
                 estimate(finding),
                 interval(finding),
                 term::probability(finding.p_adjusted),
@@ -77,137 +75,6 @@ fn table(file: &ComparisonFile) -> Table {
         );
     }
     table
-}
-
-/// The name of a load and, unless that is its name, its rate.
-fn load_name(finding: &Finding) -> String {
-    let name = &finding.cell.load;
-    if name.ends_with("/s") {
-        name.clone()
-    } else {
-        format!("{name} ({}/s)", term::rate(finding.rate))
-    }
-}
-
-/// A value of one side in its unit.
-fn value(finding: &Finding, value: f64) -> String {
-    match &*finding.unit {
-        "ns" => term::nanos(value),
-        "octets" => format!("{:.1} MiB", value / f64::from(1 << 20)),
-        _ => term::percent(value),
-    }
-}
-
-/// A value that may be only a bound, because it lies among the lost queries.
-fn bound(is_bound: bool, text: String) -> String {
-    if is_bound { format!("≥ {text}") } else { text }
-}
-
-/// The estimated difference, as far as it is known.
-fn estimate(finding: &Finding) -> String {
-    finding.shift().sign(&change(finding, finding.estimate))
-}
-
-/// A difference with its sign: percent of A, for parts in percentage points.
-fn change(finding: &Finding, value: f64) -> String {
-    let points = if finding.scale == "ratio" { "%" } else { "points" };
-    if finding.scale == "ratio" && value >= 9.0 {
-        return format!("× {:.0}", value + 1.0);
-    }
-    let percent = value * 100.0;
-    let digits = if percent.abs() >= 100.0 { 0 } else { 1 };
-    let text = format!("{percent:+.digits$}").replace('-', "−");
-    let zero = ["+0.0", "−0.0"].contains(&&*text);
-    format!("{} {points}", if zero { "0.0" } else { &text })
-}
-
-fn size(finding: &Finding, value: f64) -> String {
-    change(finding, value.abs()).trim_start_matches('+').to_owned()
-}
-
-fn interval(finding: &Finding) -> String {
-    finding.interval.map_or("too few pairs".to_owned(), |ends| {
-        let ends = ends.map(|end| change(finding, end));
-        finding.shift().interval(ends, |low, high| format!("{low} to {high}"))
-    })
-}
-
-/// A probability behind its `p`: `= 0.0312`, `< 0.0001`.
-fn p_of(p: f64) -> String {
-    let text = term::probability(p);
-    if text.starts_with('<') { text } else { format!("= {text}") }
-}
-
-/// Whether the metric is a time to answer.
-fn timed(finding: &Finding) -> bool {
-    finding.cell.metric.starts_with('p')
-}
-
-/// The word for a verdict on a metric: only time is fast or slow.
-fn verdict(finding: &Finding) -> String {
-    let timed = timed(finding);
-    match finding.verdict {
-        Verdict::Faster => if timed { "faster" } else { "lower" }.to_owned(),
-        Verdict::Slower => if timed { "slower" } else { "higher" }.to_owned(),
-        Verdict::Equivalent => "equivalent".to_owned(),
-        Verdict::Inconclusive => finding.pairs_needed.map_or_else(
-            || "inconclusive".to_owned(),
-            |pairs| format!("inconclusive, ~{}", term::of(pairs, "pair")),
-        ),
-    }
-}
-
-/// The verdict as a sentence.
-pub(crate) fn sentence(file: &ComparisonFile) -> String {
-    let Some(finding) = file.findings.first().filter(|finding| finding.primary) else {
-        return term::paint(Style::Bad, "no verdict: the primary metric was not measured");
-    };
-    let (a, b) = (&file.a.name, &file.b.name);
-    let cell = &finding.cell;
-    let place = format!("{} at {} of {}", cell.metric, cell.load, cell.set);
-    let by = match finding.shift() {
-        Shift::Unknown => UNKNOWN.to_owned(),
-        _ => format!("{}, {}", estimate(finding), interval(finding)),
-    };
-    let margin = size(finding, finding.margin);
-    let (style, text) = match finding.verdict {
-        Verdict::Faster | Verdict::Slower => {
-            let better = finding.verdict == Verdict::Faster;
-            let word = match (better, timed(finding)) {
-                (true, true) => "faster",
-                (false, true) => "slower",
-                (true, false) => "better",
-                (false, false) => "worse",
-            };
-            let style = if better { Style::Good } else { Style::Bad };
-            (style, format!("{b} is {word} than {a}: {place} {by}"))
-        }
-        Verdict::Equivalent => {
-            (Style::Good, format!("{b} and {a} are equivalent within {margin}: {place} {by}"))
-        }
-        Verdict::Inconclusive => {
-            let needed = match finding.pairs_needed {
-                _ if finding.shift() != Shift::Known => {
-                    "queries timed out: a longer --timeout or a lower rate would decide".to_owned()
-                }
-                Some(pairs) if pairs > finding.pairs => {
-                    format!("about {} would decide", term::of(pairs - finding.pairs, "more pair"))
-                }
-                _ if file.plan.sequential && !file.interrupted => {
-                    let most = lab_stats::sequential::DRAWN_MAX;
-                    format!("even {most} pairs of this length would hardly decide")
-                }
-                _ => "more pairs of this length would hardly decide".to_owned(),
-            };
-            (Style::Accent, format!("inconclusive: {place} {by}; {needed}"))
-        }
-    };
-    let text = format!("{text}, p {}, {}", p_of(finding.p), term::of(finding.pairs, "pair"));
-    if file.invalid_because.is_empty() {
-        term::paint(style, &text)
-    } else {
-        term::paint(Style::Bad, &format!("no verdict; the estimate is: {text}"))
-    }
 }
 
 fn cost_line(file: &ComparisonFile, cost: &Cost) -> String {
@@ -304,12 +171,17 @@ fn explained(plan: &ComparisonPlan) -> &'static str {
 fn method(plan: &ComparisonPlan) -> String {
     let most = if plan.sequential { "read after each of at most " } else { "" };
     let order = if plan.duet { "side by side" } else { "in random order" };
-    format!(
-        "{most}{} of blocks of {} s {order}, {} of A with itself before",
-        term::of(plan.pairs, "pair"),
-        plan.block_ns as f64 / 1e9,
-        term::of(plan.noise_pairs, "pair")
-    )
+    let blocks = match &plan.capacity {
+        Some(of) => format!(
+            "searches for the highest rate that meets {}, each of at most {} of {},",
+            of.objective,
+            term::of(of.probes, "probe"),
+            term::nanos(of.probe_ns as f64)
+        ),
+        None => format!("blocks of {} s", plan.block_ns as f64 / 1e9),
+    };
+    let [pairs, noise] = [plan.pairs, plan.noise_pairs].map(|pairs| term::of(pairs, "pair"));
+    format!("{most}{pairs} of {blocks} {order}, {noise} of A with itself before")
 }
 
 /// Average CPU of each side at each load, in thousandths of a CPU, idle included: the table that

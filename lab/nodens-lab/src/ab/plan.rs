@@ -1,7 +1,7 @@
 //! What is fixed before the first block: queries, loads, order, metrics, margins.
 
-use super::Args;
 use super::side::Spec;
+use super::{Args, capacity};
 use anyhow::{Context, Result, bail};
 use lab_experiment::{Design, Order};
 use lab_load::workload::PlanHash;
@@ -35,6 +35,11 @@ const METRICS: [(&str, f64); 7] = [
     ("memory", 0.05),
 ];
 
+/// The metric of a comparison by capacity, which has no other.
+pub(crate) const CAPACITY: &str = "capacity";
+/// The difference of capacities that does not matter by default.
+const CAPACITY_MARGIN: f64 = 0.05;
+
 /// A set of queries.
 pub(crate) struct Set {
     pub(crate) name: String,
@@ -57,6 +62,8 @@ pub(crate) enum Metric {
     Loss,
     Cpu,
     Memory,
+    /// The highest rate that meets an objective.
+    Capacity,
 }
 
 impl Metric {
@@ -69,6 +76,7 @@ impl Metric {
             "loss" => Self::Loss,
             "cpu" => Self::Cpu,
             "memory" => Self::Memory,
+            CAPACITY => Self::Capacity,
             _ => return None,
         })
     }
@@ -83,6 +91,7 @@ impl Metric {
             Self::Quantile(_) | Self::Cpu => "ns",
             Self::Loss => "part",
             Self::Memory => "octets",
+            Self::Capacity => "qps",
         }
     }
 
@@ -152,8 +161,13 @@ pub(crate) fn plan(
     loads: Vec<Load>,
     specs: &[Spec; 2],
 ) -> Result<ComparisonPlan> {
-    let metrics = metrics(&args.margin)?;
-    let primary = primary(&args.primary, &metrics, &loads)?;
+    let capacity = args.capacity.plan()?;
+    let metrics = match capacity {
+        Some(_) => with_margins(&[(CAPACITY, CAPACITY_MARGIN)], &args.margin)?,
+        None => metrics(&args.margin)?,
+    };
+    let primary = capacity.as_ref().map_or(&*args.primary, |_| CAPACITY);
+    let primary = self::primary(primary, &metrics, &loads)?;
     if !(args.alpha > 0.0 && args.alpha < 0.5 && args.power > 0.0 && args.power < 1.0) {
         bail!("expected a level above 0 and below 0.5 and a power above 0 and below 1");
     }
@@ -186,7 +200,9 @@ pub(crate) fn plan(
         pairs,
         noise_pairs,
         group_pairs: group.max(1),
-        block_ns: args.block(),
+        block_ns: capacity
+            .as_ref()
+            .map_or(args.block(), |plan| capacity::length(plan, args.timeout)),
         warm_up_ns: args.warm_up(),
         timeout_ns: args.timeout,
         clients: args.clients,
@@ -195,10 +211,16 @@ pub(crate) fn plan(
         order: order(pairs, args.seed, args.sequential),
         resamples: 10_000,
         resolution: RESOLUTION,
-        rules: rules(args.retries).into_iter().chain(super::duet::rules(args, specs)?).collect(),
+        rules: [
+            rules(args.retries),
+            super::duet::rules(args, specs)?,
+            capacity.as_ref().map_or_else(Vec::new, capacity::rules),
+        ]
+        .concat(),
         servers: [specs[0].described(), specs[1].described()],
         sequential: args.sequential,
         duet: args.duet,
+        capacity,
     })
 }
 
@@ -224,12 +246,17 @@ fn rules(retries: usize) -> Vec<String> {
 
 /// The metrics with the margins of `given`, as `p99=5%`.
 pub(crate) fn metrics(given: &[String]) -> Result<Vec<MetricPlan>> {
-    let mut metrics: Vec<_> = METRICS
+    with_margins(&METRICS, given)
+}
+
+fn with_margins(known: &[(&str, f64)], given: &[String]) -> Result<Vec<MetricPlan>> {
+    let mut metrics: Vec<_> = known
         .iter()
         .map(|(metric, margin)| MetricPlan { metric: (*metric).to_owned(), margin: *margin })
         .collect();
     for text in given {
-        let known = METRICS.map(|(name, _)| name).join(", ");
+        let known: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+        let known = known.join(", ");
         let (name, margin) = text
             .split_once('=')
             .with_context(|| format!("--margin {text}: expected METRIC=PART, such as p99=5%"))?;

@@ -6,12 +6,11 @@ use super::Args;
 use super::output::Places;
 use super::questions::Questions;
 use crate::export::Kept;
+use crate::probing;
 use crate::term::{self, Live};
 use anyhow::{Context, Result, bail};
-use lab_experiment::limit::{Above, Bounds, CONFIDENCE, Found, Said, Search};
-use lab_histogram::Quantile;
-use lab_load::objective::{Lost, Objective};
-use lab_load::run::RunError;
+use lab_experiment::limit::{Bounds, CONFIDENCE, Found, Said, Search};
+use lab_load::objective::Objective;
 use lab_load::run::clients_needed;
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Workload};
@@ -24,8 +23,6 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Between probes: what the last one left in queues must not hit the next.
-const PAUSE: Duration = Duration::from_millis(300);
 /// Where the search starts, unless the bounds forbid it.
 const START: f64 = 1_000.0;
 
@@ -153,16 +150,8 @@ fn run(setting: &Setting<'_>, mut file: SearchFile) -> Result<SearchFile> {
             file.interrupted = true;
             break;
         };
-        let (is_possible, is_backlog) = (!probe.plan.is_empty(), probe.loss > 0.0);
-        file.probes.push(probe);
-        if is_possible {
-            search.take(said)
-        } else {
-            search.give_up()
-        }
-        // A server that was given up to twice what it can do may still be at work on what timed out.
-        let more = Duration::from_nanos(if is_backlog { setting.args.slo_probe } else { 0 });
-        std::thread::sleep(PAUSE + more);
+        probing::take(&mut search, said, probe, &mut file.probes);
+        probing::pause(file.probes.last(), Duration::from_nanos(setting.args.slo_probe));
     }
     live.clear();
     if !file.interrupted {
@@ -178,7 +167,7 @@ fn conclude(found: &Found, file: &mut SearchFile) {
     file.range = Some(found.interval.map_or((rate, rate), |it| (it.low, it.high)));
     file.confidence = found.interval.map(|_| CONFIDENCE);
     file.settled = Some(found.settled);
-    file.limited_by = Some(name(found.why).to_owned());
+    file.limited_by = Some(probing::limited_by(found.why).to_owned());
     file.searches = vec![kept(found)];
 }
 
@@ -197,32 +186,14 @@ impl Setting<'_> {
         let mut workload = Cow::Borrowed(self.workload);
         let needed = self.questions.split_clients(&mut workload, &config);
         config.clients = if self.grow { needed } else { config.clients };
-        let outcome = match lab_load::run(&config, &workload, self.stop, |_| {}) {
-            Ok(outcome) => outcome,
-            Err(error @ (RunError::TooFewClients { .. } | RunError::TooManyClients { .. })) => {
-                return Ok(Some(impossible(rate, &error)));
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let load = lab_load::run(&config, &workload, self.stop, |_| {});
         if self.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        if outcome.nothing_listens() {
+        if load.as_ref().is_ok_and(Outcome::nothing_listens) {
             return Err(NothingListens(config.server).into());
         }
-        let counts = &outcome.tally.counts;
-        let lost = Lost { lost: counts.lost(), sent: counts.sent };
-        let checks = self.objective.check(&outcome.tally.response, lost);
-        let missed: Vec<_> =
-            checks.into_iter().filter(|check| !check.met).map(|check| check.found).collect();
-        let (said, because) = if !outcome.verdict.is_valid() {
-            (Said::Invalid, outcome.verdict.invalid.clone())
-        } else if missed.is_empty() {
-            (Said::Met, missed)
-        } else {
-            (Said::Missed, missed)
-        };
-        Ok(Some((said, probe(rate, said, because, &outcome))))
+        probing::probe(self.objective, rate, load).map(Some)
     }
 }
 
@@ -238,67 +209,8 @@ impl fmt::Display for NothingListens {
 
 impl std::error::Error for NothingListens {}
 
-fn probe(rate: f64, said: Said, because: Vec<String>, outcome: &Outcome) -> Probe {
-    let quantile = |part| outcome.tally.response.quantile(part);
-    let response = |part| quantile(part).nanos();
-    let names = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
-    let bounds = names.iter().filter(|(_, part)| matches!(quantile(*part), Quantile::AtLeast(_)));
-    Probe {
-        search: 1,
-        rate,
-        said: word(said).to_owned(),
-        because,
-        answered_per_second: outcome.answer_rate(),
-        sent: outcome.tally.counts.sent,
-        loss: outcome.loss().unwrap_or(0.0),
-        p50: response(0.5),
-        p99: response(0.99),
-        p999: response(0.999),
-        at_least: bounds.map(|(name, _)| (*name).to_owned()).collect(),
-        plan: format!("{:016x}", outcome.plan_hash),
-    }
-}
-
-/// A rate that this machine or these settings do not have the sockets for.
-fn impossible(rate: f64, error: &RunError) -> (Said, Probe) {
-    let because = vec![error.to_string()];
-    let probe = Probe {
-        search: 1,
-        rate,
-        said: word(Said::Invalid).to_owned(),
-        because,
-        answered_per_second: 0.0,
-        sent: 0,
-        loss: 0.0,
-        p50: None,
-        p99: None,
-        p999: None,
-        at_least: Vec::new(),
-        plan: String::new(),
-    };
-    (Said::Invalid, probe)
-}
-
-fn word(said: Said) -> &'static str {
-    match said {
-        Said::Met => "met",
-        Said::Missed => "missed",
-        Said::Invalid => "invalid",
-    }
-}
-
-fn name(why: Above) -> &'static str {
-    match why {
-        Above::Server => "server",
-        Above::Between => "between",
-        Above::Generator => "generator",
-        Above::Ceiling => "ceiling",
-        Above::Probes => "probes",
-    }
-}
-
 fn kept(found: &Found) -> search::Found {
-    let limited_by = name(found.why).to_owned();
+    let limited_by = probing::limited_by(found.why).to_owned();
     search::Found { highest: found.rate, above: found.above, limited_by }
 }
 

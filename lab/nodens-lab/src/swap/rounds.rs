@@ -220,6 +220,7 @@ impl Rounds<'_, '_> {
             memory: usage.rss.filter(|octets| *octets > 0),
             answers_so_far: 0,
             incarnation: self.turn,
+            capacity: None,
         };
         self.kept.usage.push(usage);
         Ok(Some(block))

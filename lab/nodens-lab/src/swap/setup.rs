@@ -131,6 +131,7 @@ pub(super) fn plan(args: &Args, setup: &Setup) -> Result<ComparisonPlan> {
     Ok(ComparisonPlan {
         sequential: false,
         duet: false,
+        capacity: None,
         seed: args.seed,
         primary,
         metrics,

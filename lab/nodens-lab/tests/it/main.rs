@@ -1,6 +1,7 @@
 //! The program as its users run it.
 
 mod ab;
+mod ab_capacity;
 mod analyse;
 mod capacity;
 mod dnsperf;

@@ -2,20 +2,23 @@
 
 use super::Metric;
 use lab_histogram::Histogram;
-use lab_result::comparison::{Block, Load};
+use lab_result::comparison::{Block, Known, Load};
 use lab_stats::paired;
 
 /// A value of a block, or of several blocks together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value {
     pub(super) value: f64,
-    /// Whether it is only a bound, because the quantile lies among the lost queries.
+    /// Whether it is only a bound, because the quantile lies among the lost queries or the capacity is out
+    /// of reach: at least this.
     pub(super) is_bound: bool,
+    /// Whether it is a bound in the other direction: at most this.
+    pub(super) at_most: bool,
 }
 
 impl From<f64> for Value {
     fn from(value: f64) -> Self {
-        Self { value, is_bound: false }
+        Self { value, is_bound: false, at_most: false }
     }
 }
 
@@ -32,12 +35,22 @@ impl Values {
         let known = of.iter().filter(|value| !value.is_bound).count();
         let values: Vec<f64> = of.iter().map(|value| value.value).collect();
         let is_bound = known <= of.len() / 2 && known < of.len();
-        Value { value: paired::median(&values).unwrap_or(0.0), is_bound }
+        let value = paired::median(&values).unwrap_or(0.0);
+        Value { value, is_bound, at_most: false }
+    }
+
+    /// The median of one side, a bound as soon as one value is: a search that ended too early does so
+    /// because of what it searched for.
+    pub(super) fn strict_median(&self, side: fn(&(Value, Value)) -> Value) -> Value {
+        let any = |is: fn(&Value) -> bool| self.pairs.iter().map(side).any(|value| is(&value));
+        let (is_bound, at_most) = (any(|value| value.is_bound), any(|value| value.at_most));
+        Value { is_bound, at_most, ..self.median(side) }
     }
 
     /// How many values are only bounds.
     pub(super) fn bounds(&self) -> usize {
-        self.pairs.iter().map(|(a, b)| usize::from(a.is_bound) + usize::from(b.is_bound)).sum()
+        let both = self.pairs.iter().flat_map(|(a, b)| [a, b]);
+        both.filter(|value| value.is_bound || value.at_most).count()
     }
 }
 
@@ -78,8 +91,26 @@ pub(super) fn values(
             };
             (each(&pairs, 1, &mut memory)?, 1)
         }
+        Metric::Capacity => (capacities(&pairs)?, 1),
     };
     Ok(Values { pairs: values, pooled })
+}
+
+/// The limits of the pairs of which both searches could tell one, or a bound of it.
+fn capacities(pairs: &[(&Block, &Block)]) -> Result<Vec<(Value, Value)>, String> {
+    let value = |block: &Block| {
+        block.known_capacity().map(|known| match known {
+            Known::Is(limit) => Value::from(limit),
+            Known::AtLeast(limit) => Value { is_bound: true, ..Value::from(limit) },
+            Known::AtMost(limit) => Value { at_most: true, ..Value::from(limit) },
+        })
+    };
+    let told = pairs.iter().filter_map(|(a, b)| Some((value(a)?, value(b)?)));
+    let told: Vec<_> = told.collect();
+    if told.is_empty() {
+        return Err(format!("no limit was found in {}", crate::term::of(pairs.len(), "pair")));
+    }
+    Ok(told)
 }
 
 /// The value of each pair, or of each `pooled` neighbouring pairs together.
@@ -157,7 +188,7 @@ pub(super) fn quantile(blocks: &[&Block], part: f64) -> Option<Value> {
     match all.quantile(part) {
         lab_histogram::Quantile::Empty => None,
         lab_histogram::Quantile::AtLeast(bound) => {
-            Some(Value { value: bound as f64, is_bound: true })
+            Some(Value { is_bound: true, ..Value::from(bound as f64) })
         }
         lab_histogram::Quantile::Value(value) => {
             let rank = part * (all.recorded() + all.censored()) as f64;

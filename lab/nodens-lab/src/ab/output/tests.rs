@@ -1,5 +1,6 @@
+use super::words::change;
 use super::*;
-use lab_result::comparison::{Cell, ComparisonFile, Load, Party};
+use lab_result::comparison::{Cell, ComparisonFile, Finding, Load, Party};
 
 fn finding(metric: &str, verdict: Verdict, estimate: f64) -> Finding {
     Finding {
@@ -169,4 +170,37 @@ fn the_terminal_shows_every_finding_and_why_others_are_missing() {
     for part in ["−10.0 %", "faster ◀", "not compared", "CPU of 1.11.3", "141 µs × rate"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+#[test]
+fn of_capacity_more_is_better_and_a_limit_out_of_reach_is_a_bound() {
+    let capacity = |verdict, [b_is_bound, b_at_most]: [bool; 2]| Finding {
+        cell: Cell { set: "internal".into(), load: "p99<5ms".into(), metric: "capacity".into() },
+        unit: "qps".into(),
+        primary: true,
+        more_is_better: true,
+        a: 2_000.0,
+        b: 2_400.0,
+        b_is_bound,
+        b_at_most,
+        ..finding("capacity", verdict, 0.2)
+    };
+    let known = [false, false];
+    let more = text(&file(vec![capacity(Verdict::Faster, known)]));
+    for part in
+        ["1.13.1 is better than 1.11.3: capacity at p99<5ms of internal +20.0 %", "higher ◀"]
+    {
+        assert!(more.contains(part), "{part}: {more}");
+    }
+    assert!(more.contains("2.00k/s") && more.contains("2.40k/s"), "{more}");
+    let less = text(&file(vec![capacity(Verdict::Slower, known)]));
+    assert!(less.contains("is worse than") && less.contains("lower ◀"), "{less}");
+    let at_least = text(&file(vec![capacity(Verdict::Faster, [true, false])]));
+    assert!(at_least.contains("≥ 2.40k/s") && at_least.contains("≥ +20.0 %"), "{at_least}");
+    let at_most = text(&file(vec![capacity(Verdict::Inconclusive, [false, true])]));
+    assert!(
+        at_most.contains("≤ 2.40k/s") && at_most.contains("a limit was out of reach"),
+        "{at_most}"
+    );
+    assert_eq!(ci_code(&file(vec![capacity(Verdict::Slower, known)])), WORSE);
 }
