@@ -79,6 +79,16 @@ impl Signer {
             && has(Type::NSEC3PARAM, params.into_iter().collect())
     }
 
+    /// Whether the signatures over the keys of a version are not valid at a time in Unix seconds, as after a long stop:
+    /// then others are not either.
+    pub fn has_lapsed(data: &Data, now_s: u64) -> bool {
+        let is_valid = |rdata: &[u8]| {
+            Validity::of_signature(rdata).is_some_and(|validity| validity.contains(now_s))
+        };
+        let sigs = data.apex(Type::DNSKEY).and_then(|keys| keys.sigs());
+        !sigs.is_some_and(|sigs| sigs.iter().all(|sig| is_valid(sig.rdata)))
+    }
+
     /// The version signed as a whole, with the same serial number, at a time in Unix seconds. `goes_on` is asked
     /// for each name.
     ///
