@@ -76,18 +76,24 @@ pub(crate) fn keys(
     origin: &Name,
     block: &BlockBuilder<'_>,
 ) -> Result<Vec<SigningKey>, Error> {
-    let mut keys = Vec::new();
+    let mut keys: Vec<SigningKey> = Vec::new();
+    // One that is named twice signs once.
+    let mut add = |key: SigningKey| {
+        if keys.iter().all(|known| known.rdata() != key.rdata()) {
+            keys.push(key);
+        }
+    };
     for source in sources {
         match source {
             Keys::Files(names) => {
                 for name in *names {
-                    keys.push(key(name, &block.path(base(&name.text)))?);
+                    add(key(name, &block.path(base(&name.text)))?);
                 }
             }
             Keys::Folder(folder) => {
                 let path = block.path(&folder.text);
                 for base in in_folder(folder, &path, origin)? {
-                    keys.push(key(folder, &base)?);
+                    add(key(folder, &base)?);
                 }
             }
         }

@@ -7,7 +7,9 @@ use crate::limits::SIGNED_FILE_RECORDS;
 use head::Head;
 use nodens_wire::{Name, NameRef, Type};
 use nodens_zone::data::{Data, Refused};
-use nodens_zone::dnssec::{Denial, SignZoneError, SigningKey, Validity, sign_zone};
+use nodens_zone::dnssec::{
+    Denial, EXPIRATION_SPREAD_S, REMAINING_MIN_S, SignZoneError, SigningKey, Validity, sign_zone,
+};
 use nodens_zone::presentation::record_text;
 use nodens_zone::{Advance, Master, RecordRef, Serial};
 use std::cmp::Ordering;
@@ -21,16 +23,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const HOUR_S: u32 = 3600;
 const DAY_S: u32 = 24 * HOUR_S;
 
-/// How long signatures have been valid when they are made, but for the jitter.
-const INCEPTION_BEFORE_S: u32 = 3 * HOUR_S;
+/// How much longer than others signatures have been valid when they are made, at most.
 const INCEPTION_JITTER_S: u32 = 18 * HOUR_S;
-/// How long they remain so, but for the jitter.
-const EXPIRATION_AFTER_S: u32 = 32 * DAY_S;
-const EXPIRATION_JITTER_S: u32 = 5 * DAY_S;
 /// The age at which a zone is signed again.
 const AGAIN_AFTER_S: u32 = 6 * DAY_S;
-/// The time until signatures expire below which it is.
-const REMAINING_MIN_S: u32 = 7 * DAY_S;
 
 /// Octets of RRSIG RDATA in front of the key tag.
 const TAG_AT: usize = 16;
@@ -127,7 +123,7 @@ impl ZoneSigner {
             denial,
             known: Mutex::default(),
             inception_jitter_s: fastrand::u32(0..=INCEPTION_JITTER_S),
-            expiration_jitter_s: fastrand::u32(0..=EXPIRATION_JITTER_S),
+            expiration_jitter_s: fastrand::u32(0..=EXPIRATION_SPREAD_S),
         }
     }
 
@@ -238,12 +234,10 @@ impl ZoneSigner {
             Err(LoadError::NoRoom) => return Err(SignZoneError::from(Refused::NoRoom).into()),
             Err(error) => return Err(SignFailure::File(error.to_string())),
         };
-        let now = now_s as u32;
-        let (serial, source_serial) = (self.serial_after(Serial(now)), data.soa().serial());
-        let validity = Validity {
-            inception: now.wrapping_sub(INCEPTION_BEFORE_S + self.inception_jitter_s),
-            expiration: now.wrapping_add(EXPIRATION_AFTER_S + self.expiration_jitter_s),
-        };
+        let now = Serial(now_s as u32);
+        let (serial, source_serial) = (self.serial_after(now), data.soa().serial());
+        let jitter = (self.inception_jitter_s, self.expiration_jitter_s);
+        let validity = Validity::from(now_s, jitter);
         let how = (self.keys.as_slice(), self.denial);
         let signed = sign_zone(data, how, (serial.0, validity), goes_on)?;
         let head = Head { seen, denial: self.denial };
@@ -360,11 +354,8 @@ fn signature_of_soa<'r>(record: &RecordRef<'r>) -> Option<&'r [u8]> {
 
 /// Why a zone with this signature has to be signed again.
 fn reason_in(rdata: &[u8], now_s: u64) -> Option<String> {
-    let number = |at: usize| rdata.get(at..).and_then(<[u8]>::first_chunk).copied();
-    let expiration = u32::from_be_bytes(number(8)?);
-    let inception = u32::from_be_bytes(number(12)?);
-    let age = (now_s as u32).wrapping_sub(inception).cast_signed();
-    let remaining = expiration.wrapping_sub(now_s as u32).cast_signed();
+    let validity = Validity::of_signature(rdata)?;
+    let (age, remaining) = (validity.age_s(now_s), validity.remaining_s(now_s));
     if age < 0 {
         return Some(format!("its signature begins in {} s", age.unsigned_abs()));
     }

@@ -17,6 +17,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const SIGNING_PAUSE: Duration = Duration::from_secs(3600);
 /// Between two attempts to sign a zone.
 const SIGNING_RETRY: Duration = Duration::from_secs(60);
+/// How often it is looked whether the system's clock was set, or the machine has slept.
+const CLOCK_PAUSE: Duration = Duration::from_secs(60);
+/// By how much the clock has then gone another way than time itself: more than it drifts.
+const CLOCK_JUMP_S: u64 = 30;
 /// How often it is looked whether a thread that signs has ended.
 const SIGNING_POLL: Duration = Duration::from_millis(100);
 
@@ -39,11 +43,14 @@ pub(super) struct Upkeep {
     sweep: Option<Sweep>,
     /// When it begins next, or another attempt is made.
     next: Instant,
+    /// The system's clock when it was looked at last.
+    clock: (Instant, u64),
 }
 
 impl Upkeep {
     pub(super) fn new(wanted: Option<Arc<Signer>>, stopping: Arc<AtomicBool>) -> Self {
-        Self { wanted, stopping, whole: None, sweep: None, next: Instant::now() }
+        let now = Instant::now();
+        Self { wanted, stopping, whole: None, sweep: None, next: now, clock: (now, now_s()) }
     }
 
     /// How long nothing is to be done; nothing if there will be nothing.
@@ -53,13 +60,14 @@ impl Upkeep {
             return Some(if whole.is_finished() { Duration::ZERO } else { SIGNING_POLL });
         }
         let has_work = self.wanted.is_some() || !self.is_settled(zone);
-        let pause = self.next.saturating_duration_since(now);
+        let pause = self.next.saturating_duration_since(now).min(CLOCK_PAUSE);
         has_work.then_some(if self.sweep.is_some() { Duration::ZERO } else { pause })
     }
 
     /// Does the next part of the work. What it takes is bounded, but for the last step after a whole zone was signed.
     pub(super) fn turn(&mut self, zone: &DynamicZone, save: Save<'_>, sink: &Sink) -> Done {
         let now = Instant::now();
+        self.see_clock(now, now_s());
         if let Some(whole) = self.whole.take_if(|whole| whole.is_finished()) {
             return self.turn_over(whole, zone, save, sink);
         }
@@ -70,6 +78,16 @@ impl Upkeep {
             return self.settle(zone);
         }
         self.sweep(zone, save)
+    }
+
+    /// Signatures that last by the clock as it was may not do so by the clock as it is.
+    fn see_clock(&mut self, now: Instant, now_s: u64) {
+        let (then, then_s) = self.clock;
+        let passed = now.saturating_duration_since(then).as_secs();
+        if (then_s + passed).abs_diff(now_s) > CLOCK_JUMP_S {
+            (self.sweep, self.next) = (None, now);
+        }
+        self.clock = (now, now_s);
     }
 
     /// Whether what changes is signed as it should be.
@@ -86,7 +104,10 @@ impl Upkeep {
         let Some((of, _)) = zone.data() else { return Done::default() };
         if let Some(wanted) = self.wanted.as_ref().filter(|wanted| wanted.has_signed(&of)) {
             zone.set_signer(Some(wanted.clone()));
-            return Done::default();
+            if !Signer::has_lapsed(&of, now_s()) {
+                return Done::default();
+            }
+            // Quicker than some names after the other. Meanwhile updates are signed.
         }
         match self.begin(of) {
             Ok(whole) => {
@@ -166,5 +187,99 @@ impl Upkeep {
             (self.sweep, self.next) = (None, Instant::now() + pause);
         }
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_wire::{Class, Name, NameRef, Type};
+    use nodens_zone::data::Edit;
+    use nodens_zone::dnssec::{Denial, SigningKey, Validity};
+    use nodens_zone::{RecordRef, Soa};
+    use std::sync::mpsc::sync_channel;
+
+    const KEY: [&str; 2] = [
+        include_str!("../../../nodens-zone/testdata/dnssec/Kexample.org.+015+21968.key"),
+        include_str!("../../../nodens-zone/testdata/dnssec/Kexample.org.+015+21968.private"),
+    ];
+
+    /// A zone of so many names that was signed so long ago.
+    fn signed(signer: &Signer, names: u32, ago_s: u64) -> DynamicZone {
+        let zone: Name = "example.org.".parse().unwrap();
+        let mut edit = Edit::new(zone.view(), Class::IN);
+        let soa = Soa::with(zone.view(), 5, (&zone, &zone), [1, 7200, 1800, 86400, 5]);
+        edit.add(soa.record().into()).unwrap();
+        for number in 0..names {
+            let owner: Name = format!("host-{number}.example.org.").parse().unwrap();
+            let (rtype, class, rdata) = (Type::A, Class::IN, &number.to_be_bytes());
+            edit.add(RecordRef { owner: owner.view(), rtype, class, ttl: 5, rdata }).unwrap();
+        }
+        let data = edit.finish().unwrap();
+        let made = signer.whole(data, now_s() - ago_s, &|| true).unwrap();
+        DynamicZone::new(zone, None, made.data, &[])
+    }
+
+    /// Versions until there is nothing left to do.
+    fn versions(upkeep: &mut Upkeep, zone: &DynamicZone) -> u32 {
+        let (sender, _log) = sync_channel(100);
+        let (sink, mut versions) = (Sink::new(sender), 0);
+        let mut save = |_: &Data, _: &Arc<Step>| {
+            versions += 1;
+            Ok(())
+        };
+        loop {
+            let done = upkeep.turn(zone, &mut save, &sink);
+            assert!(done.errors.is_empty(), "{:?}", done.errors);
+            match upkeep.pause(zone, Instant::now()) {
+                Some(pause) if pause <= SIGNING_POLL => thread::park_timeout(pause),
+                _ => return versions,
+            }
+        }
+    }
+
+    fn expires_in_s(zone: &DynamicZone, name: NameRef<'_>, rtype: Type) -> i32 {
+        let (data, _) = zone.data().unwrap();
+        let sigs = data.rrset(name, rtype).unwrap().sigs().unwrap();
+        Validity::of_signature(sigs.first()).unwrap().remaining_s(now_s())
+    }
+
+    #[test]
+    fn what_expired_during_a_stop_is_signed_as_a_whole_and_what_will_in_steps() {
+        const DAY_S: u64 = 24 * 3600;
+        let key = SigningKey::parse(KEY[0], KEY[1]).unwrap();
+        let signer = Arc::new(Signer::new(vec![key], Denial::Nsec));
+        for (ago_s, wanted) in [(DAY_S, 0..1), (31 * DAY_S, 4..10), (60 * DAY_S, 1..2)] {
+            let zone = signed(&signer, 200, ago_s);
+            let mut upkeep = Upkeep::new(Some(signer.clone()), Arc::default());
+            let found = versions(&mut upkeep, &zone);
+            assert!(wanted.contains(&found), "{found} versions after {ago_s} s");
+            assert!(zone.signer().is_some());
+            let host: Name = "host-150.example.org.".parse().unwrap();
+            for (name, rtype) in [(host.view(), Type::A), (zone.origin().view(), Type::DNSKEY)] {
+                assert!(expires_in_s(&zone, name, rtype) > 7 * DAY_S as i32, "{rtype}");
+            }
+        }
+    }
+
+    #[test]
+    fn signatures_are_looked_at_when_the_clock_was_set() {
+        let mut upkeep = Upkeep::new(None, Arc::default());
+        let (begin, begin_s) = upkeep.clock;
+        let at = |later: u64| begin + Duration::from_secs(later);
+        // Seconds by the clock after seconds that have passed, and whether it was set.
+        for (passed, by_clock, is_set) in [
+            (60, 60, false),
+            (120, 121, false),
+            (180, 4000, true),
+            (240, 4060, false),
+            (300, 300, true),
+            (360, 361, false),
+            (361, 4_000_000, true),
+        ] {
+            upkeep.next = at(10_000);
+            upkeep.see_clock(at(passed), begin_s + by_clock);
+            assert_eq!(upkeep.next == at(passed), is_set, "{passed}");
+        }
     }
 }

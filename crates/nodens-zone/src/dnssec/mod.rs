@@ -15,6 +15,7 @@ mod nsec3;
 mod resign;
 mod signer;
 mod sweep;
+mod times;
 mod zone;
 
 #[cfg(test)]
@@ -28,4 +29,5 @@ pub use key_file::KeyError;
 pub use nsec::{nsec_rdata, successor};
 pub use signer::{Signer, is_made};
 pub use sweep::{Due, Sweep};
+pub use times::{EXPIRATION_SPREAD_S, REMAINING_MIN_S};
 pub use zone::{Denial, SignZoneError, SignedZone, sign_zone};

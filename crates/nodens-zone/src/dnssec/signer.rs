@@ -5,23 +5,12 @@ use super::canonical::{Canonical, Validity};
 use super::ds::{DigestType, ds_rdata};
 use super::key::SigningKey;
 use super::nsec3::PARAMETERS;
+use super::times::EXPIRATION_SPREAD_S;
 use super::zone::{Denial, MADE, SignZoneError, SignedZone, prepared, sign_whole};
 use crate::data::{Data, Rrset};
 use nodens_wire::{NameRef, Type};
 use std::collections::BTreeSet;
 use std::fmt;
-
-const HOUR_S: u32 = 3600;
-const DAY_S: u32 = 24 * HOUR_S;
-
-/// How long signatures have been valid when they are made, for clocks that are wrong.
-const INCEPTION_BEFORE_S: u32 = 3 * HOUR_S;
-/// How long they remain so, but for the spread.
-const EXPIRATION_AFTER_S: u32 = 32 * DAY_S;
-/// So that signatures that were made together are not due together.
-const EXPIRATION_SPREAD_S: u32 = 5 * DAY_S;
-/// The time until a signature expires below which another one is made.
-const REMAINING_MIN_S: u32 = 7 * DAY_S;
 
 /// Whether signing makes all records of this type: updates of it are refused.
 pub fn is_made(rtype: Type) -> bool {
@@ -90,6 +79,16 @@ impl Signer {
             && has(Type::NSEC3PARAM, params.into_iter().collect())
     }
 
+    /// Whether the signatures over the keys of a version are not valid at a time in Unix seconds, as after a long stop:
+    /// then others are not either.
+    pub fn has_lapsed(data: &Data, now_s: u64) -> bool {
+        let is_valid = |rdata: &[u8]| {
+            Validity::of_signature(rdata).is_some_and(|validity| validity.contains(now_s))
+        };
+        let sigs = data.apex(Type::DNSKEY).and_then(|keys| keys.sigs());
+        !sigs.is_some_and(|sigs| sigs.iter().all(|sig| is_valid(sig.rdata)))
+    }
+
     /// The version signed as a whole, with the same serial number, at a time in Unix seconds. `goes_on` is asked
     /// for each name.
     ///
@@ -119,11 +118,7 @@ impl Signer {
 /// When a signature over an RRset is valid that is made now. The spread is the RRset's own.
 pub(super) fn validity(set: &Canonical, origin: NameRef<'_>, now_s: u64) -> Validity {
     let [a, b, c, d, ..] = set.digest(origin);
-    let (now, spread) = (now_s as u32, u32::from_be_bytes([a, b, c, d]) % EXPIRATION_SPREAD_S);
-    Validity {
-        inception: now.wrapping_sub(INCEPTION_BEFORE_S),
-        expiration: now.wrapping_add(EXPIRATION_AFTER_S + spread),
-    }
+    Validity::from(now_s, (0, u32::from_be_bytes([a, b, c, d]) % EXPIRATION_SPREAD_S))
 }
 
 /// Whether all signatures last long enough at a time in Unix seconds.
@@ -133,12 +128,5 @@ pub(super) fn is_fresh(sigs: &Rrset<'_>, now_s: u64) -> bool {
 
 /// Whether the signature with this RDATA does.
 pub(super) fn sig_is_fresh(rdata: &[u8], now_s: u64) -> bool {
-    let number = |at: usize| {
-        let octets = rdata.get(at..).and_then(<[u8]>::first_chunk);
-        octets.copied().map(u32::from_be_bytes)
-    };
-    let now = now_s as u32;
-    let (Some(expiration), Some(inception)) = (number(8), number(12)) else { return false };
-    let remaining = expiration.wrapping_sub(now).cast_signed();
-    remaining >= REMAINING_MIN_S.cast_signed() && now.wrapping_sub(inception).cast_signed() >= 0
+    Validity::of_signature(rdata).is_some_and(|validity| validity.lasts(now_s))
 }

@@ -12,6 +12,7 @@ use domain::base::rdata::ParseAnyRecordData;
 use domain::dep::octseq::Parser;
 use domain::rdata::AllRecordData;
 use nodens_wire::{Class, Name, NameRef, Rcode, Record, RecordView, Section, Type};
+use std::collections::BTreeSet;
 
 /// Whether all records can be what an update section has, before any change is made.
 ///
@@ -96,12 +97,15 @@ pub(super) struct Changes {
     changed: bool,
     /// Whether the update has brought a serial number.
     has_serial: bool,
+    /// Names at which another zone may begin, or begin no more.
+    cuts: BTreeSet<Name>,
 }
 
 impl Changes {
     pub(super) fn of(data: &Data) -> Self {
         let (origin, before) = (data.origin().to_name(), data.soa().serial());
-        Self { edit: data.edit(), origin, before, changed: false, has_serial: false }
+        let (edit, cuts) = (data.edit(), BTreeSet::new());
+        Self { edit, origin, before, changed: false, has_serial: false, cuts }
     }
 
     /// Makes the change that a record stands for; one that would break a rule of zones is none.
@@ -109,6 +113,9 @@ impl Changes {
     /// # Errors
     /// If the zone cannot hold the record.
     pub(super) fn make(&mut self, record: &Record) -> Result<(), Refused> {
+        if matches!(record.rtype, Type::NS | Type::DS | Type::ANY) {
+            self.cuts.insert(record.owner.clone());
+        }
         match (record.class, record.rtype) {
             (Class::IN, Type::SOA) => self.add_soa(record),
             (Class::IN, Type::CNAME) => self.add_cname(record),
@@ -139,6 +146,7 @@ impl Changes {
         if !self.changed {
             return Ok(None);
         }
+        self.remove_orphans();
         if !self.has_serial {
             self.count_serial().map_err(|error| error.to_string())?;
         }
@@ -159,6 +167,17 @@ impl Changes {
             (self.changed, self.has_serial) = (true, true);
         }
         Ok(())
+    }
+
+    /// Takes out DS records where no other zone begins: at the origin, and without NS records (RFC 4035 section 2.4).
+    /// BIND does the same.
+    fn remove_orphans(&mut self) {
+        for name in std::mem::take(&mut self.cuts) {
+            let is_cut = name != self.origin && self.edit.rrset(name.view(), Type::NS).is_some();
+            if !is_cut {
+                self.edit.remove_rrset(name.view(), Type::DS);
+            }
+        }
     }
 
     fn add_cname(&mut self, record: &Record) -> Result<(), Refused> {

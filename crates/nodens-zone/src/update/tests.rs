@@ -389,3 +389,25 @@ fn types_are_those_that_coredns_knows() {
         assert_eq!(allowed(Type::DS), kind == Kind::Signed);
     }
 }
+
+#[test]
+fn ds_records_stand_where_another_zone_begins_and_nowhere_else() {
+    let (key, ds) = ("@ 60 IN DNSKEY 257 3 13 AAAA", "cut 60 IN DS 1 13 2 00");
+    let (apex, cut) = ("@ 60 IN DS 1 13 2 00", "cut 60 IN NS ns.z.");
+    for (more, updates, is_there) in [
+        (vec![], vec![ds], false),
+        (vec![], vec![ds, cut], true),
+        (vec![cut], vec![ds], true),
+        (vec![cut, ds], vec!["cut 0 ANY NS"], false),
+        (vec![cut, ds], vec!["cut 0 NONE NS ns.z."], false),
+        (vec![cut, ds], vec!["cut 0 ANY NS", "cut 60 IN NS ns.example."], true),
+        (vec![cut, ds], vec!["cut 0 ANY ANY"], false),
+        (vec![cut], vec![apex], false),
+        (vec![cut, ds], vec!["www 60 IN A 192.0.2.9"], true),
+    ] {
+        let more = [&[key], more.as_slice()].concat();
+        let found = after(&more, &updates).unwrap();
+        let has = found.iter().any(|line| line.contains(" DS "));
+        assert_eq!(has, is_there, "{more:?} {updates:?}: {found:#?}");
+    }
+}

@@ -15,6 +15,7 @@ mod handover;
 mod http;
 mod https_upstreams;
 mod insight;
+mod judges;
 mod load;
 mod machine;
 mod memory;

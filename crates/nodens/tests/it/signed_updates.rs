@@ -1,9 +1,14 @@
-//! `dynupdate` with keys: whatever messages change, BIND's `dnssec-verify` and `delv` find nothing wrong.
+//! `dynupdate` with keys: whatever messages change, the tools of BIND, Knot and ldns and Unbound find nothing wrong.
 
 use crate::dynupdate::{KEY, records, update};
-use crate::fixture::{Folder, Server, alone, need};
+use crate::fixture::{Folder, Server, alone, ask_udp, free_port, need};
+use crate::judges::{Unbound, anchor, judge, need_judges};
 use crate::signing::{ZONE, delv, key, run, validates};
+use nodens_wire::Type;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// A Corefile for the zone in `folder`, with these lines of `dynupdate`.
 fn corefile(folder: &Folder, port: &str, lines: &str) -> String {
@@ -15,23 +20,26 @@ fn corefile(folder: &Folder, port: &str, lines: &str) -> String {
     )
 }
 
-/// Transfers the zone, and has it verified.
-fn verify(server: &Server, folder: &Folder, when: &str) -> Vec<String> {
-    let found = records(server.address);
+/// Transfers the zone to a file that judges can read.
+pub(crate) fn transferred(address: SocketAddr, folder: &Folder) -> (Vec<String>, PathBuf) {
+    let found = records(address);
     // `dnssec-verify` wants the SOA record first.
-    let (soa, others): (Vec<&String>, Vec<&String>) =
-        found.iter().partition(|line| line.contains(" SOA ") && !line.contains("RRSIG"));
-    let is_first = soa.iter().filter(|line| line.split(' ').nth(3) == Some("SOA"));
-    let lines: Vec<_> = is_first.chain(&others).map(|line| line.as_str()).collect();
+    let is_soa = |line: &&String| line.split(' ').nth(3) == Some("SOA");
+    let (soa, others): (Vec<&String>, Vec<&String>) = found.iter().partition(is_soa);
+    let lines: Vec<_> = soa.into_iter().chain(others).map(String::as_str).collect();
     let path = folder.write("transferred", &(lines.join("\n") + "\n"));
-    let mut command = Command::new("dnssec-verify");
-    let said = run(command.args(["-z", "-o", "example.org"]).arg(&path));
-    assert!(said.contains("Zone fully signed"), "{when}: {said}\n{}", lines.join("\n"));
+    (found, path)
+}
+
+/// Transfers the zone, and has it judged.
+fn verify(server: &Server, folder: &Folder, when: &str) -> Vec<String> {
+    let (found, path) = transferred(server.address, folder);
+    judge("example.org", &path, when);
     found
 }
 
 /// Lines of `nsupdate` for one update at random: names come and go, cuts and DNAME records among them.
-fn random_update(random: &mut fastrand::Rng) -> String {
+pub(crate) fn random_update(random: &mut fastrand::Rng) -> String {
     let mut lines = String::new();
     for _ in 0..random.usize(1..4) {
         let labels: Vec<_> = (0..random.usize(1..4))
@@ -60,7 +68,7 @@ fn random_update(random: &mut fastrand::Rng) -> String {
 #[test]
 fn a_zone_is_signed_as_a_whole_after_each_update_and_each_kill() {
     need("nsupdate", "dnsutils");
-    need("dnssec-verify", "bind9-utils");
+    need_judges();
     let _alone = alone();
     for denial in ["", "nsec3"] {
         let folder = Folder::new(&format!("signed-updates{denial}"));
@@ -95,7 +103,7 @@ fn a_zone_is_signed_as_a_whole_after_each_update_and_each_kill() {
             // Killed at a moment at which updates are being done.
             let address = running.address;
             let busy = std::thread::spawn(move || update("nsupdate", address, &updates));
-            std::thread::sleep(std::time::Duration::from_millis(random.u64(1..60)));
+            std::thread::sleep(Duration::from_millis(random.u64(1..60)));
             running.end("-KILL");
             _ = busy.join();
             let running = Server::start("signed-updates-again", &corefile(&folder, "PORT", &lines));
@@ -115,6 +123,7 @@ fn serial(records: &[String]) -> u32 {
 fn keys_and_what_denies_change_without_a_gap() {
     need("nsupdate", "dnsutils");
     need("delv", "dnsutils");
+    need_judges();
     let folder = Folder::new("signed-updates-keys");
     folder.write("db", ZONE);
     let (first, anchor) = key(&folder.0, "example.org", "ED25519");
@@ -186,4 +195,120 @@ fn keys_and_what_denies_change_without_a_gap() {
         "{found:?}"
     );
     assert!(update("nsupdate", server.address, "update add end.example.org. 60 A 192.0.2.7").0);
+}
+
+/// What a resolver that validates is asked, its RCODE, whether the answer is secure, and a part of it.
+const ANSWERS: [(&str, &str, bool, &str); 14] = [
+    ("example.org SOA", "NOERROR", true, "hostmaster"),
+    ("example.org DNSKEY", "NOERROR", true, "257 3"),
+    ("www.example.org A", "NOERROR", true, "192.0.2.2"),
+    ("alias.example.org A", "NOERROR", true, "192.0.2.1"),
+    ("x.y.wild.example.org TXT", "NOERROR", true, "more"),
+    ("x.y.wild.example.org A", "NOERROR", true, ""),
+    ("www.example.org TXT", "NOERROR", true, ""),
+    ("nothing.between.example.org A", "NOERROR", true, ""),
+    ("no.nothing.between.example.org A", "NXDOMAIN", true, ""),
+    ("no.example.org A", "NXDOMAIN", true, ""),
+    ("no.www.example.org A", "NXDOMAIN", true, ""),
+    ("cut.example.org DS", "NOERROR", true, ""),
+    // A zone that is not signed.
+    ("www.cut.example.org A", "NOERROR", false, "192.0.2.7"),
+    ("no.cut.example.org A", "NXDOMAIN", false, ""),
+];
+
+/// Lines of a Corefile for zones below: one that is not signed, and one that is, with this key.
+fn below(folder: &Folder, port: u16, key: &str) -> String {
+    folder.write(
+        "below",
+        "@ 60 SOA ns root 1 60 60 60 60\n@ NS ns\nns A 192.0.2.5\nwww A 192.0.2.7\n",
+    );
+    let root = folder.0.display();
+    format!(
+        "cut.example.org:{port} {{\n bind 127.0.0.1\n root {root}\n file below\n}}\nsafe.example.org:{port} {{\n \
+         bind 127.0.0.1\n root {root}\n dnssec {{\n key file {key}\n }}\n file below\n}}\n"
+    )
+}
+
+/// Has a resolver that validates ask for names that come and go, and compares that with what the server says itself.
+fn agrees(server: &Server, unbound: &Unbound, random: &mut fastrand::Rng) {
+    for _ in 0..5 {
+        let lines: Vec<_> = (0..random.usize(1..5)).map(|_| random_change(random)).collect();
+        let (is_done, said) = update("nsupdate", server.address, &lines.join("\n"));
+        assert!(is_done, "{lines:?}: {said}");
+        // It keeps what it has heard until the second ends.
+        std::thread::sleep(Duration::from_millis(1100));
+        for _ in 0..8 {
+            let owner = random_name(random).replace('*', "x");
+            let (word, rtype) = if random.bool() { ("A", Type::A) } else { ("TXT", Type::TXT) };
+            let own = ask_udp(server.address, &owner, rtype).unwrap();
+            let (question, rcode) = (format!("{owner} {word}"), own.flags.rcode().to_string());
+            let answer = unbound.says(&question, (&rcode, true));
+            assert_eq!(answer.lines().count(), own.answer.len(), "{question}: {answer}");
+        }
+    }
+}
+
+/// A name or a wildcard. Unbound does not understand names below a wildcard.
+fn random_name(random: &mut fastrand::Rng) -> String {
+    let labels = |count: usize, from: &[&str], random: &mut fastrand::Rng| {
+        let drawn = (0..count).map(|_| format!("{}.", from[random.usize(0..from.len())]));
+        drawn.collect::<String>()
+    };
+    let first = labels(1, &["a", "b", "*", "C"], random);
+    first + &labels(random.usize(0..3), &["a", "b", "C"], random) + "r.example.org."
+}
+
+/// A line of `nsupdate`.
+fn random_change(random: &mut fastrand::Rng) -> String {
+    let (owner, number) = (random_name(random), random.u8(1..4));
+    match random.u8(0..6) {
+        0 | 1 => format!("update add {owner} 60 A 192.0.2.{number}"),
+        2 | 3 => format!("update add {owner} 60 TXT \"{number}\""),
+        4 => format!("update delete {owner} A"),
+        _ => format!("update delete {owner}"),
+    }
+}
+
+#[test]
+fn a_resolver_that_validates_believes_what_is_there_and_what_is_not() {
+    need("nsupdate", "dnsutils");
+    let _alone = alone();
+    for denial in ["", "nsec3"] {
+        let (folder, port) = (Folder::new(&format!("signed-unbound{denial}")), free_port());
+        folder
+            .write("db", &ZONE.replace("\nsafe DS", "\n; safe DS").replace("\ncut A", "\n; cut A"));
+        let (name, _) = key(&folder.0, "example.org", "ECDSAP256SHA256");
+        let (lower, _) = key(&folder.0, "safe.example.org", "ECDSAP256SHA256");
+        let corefile = corefile(&folder, "PORT", &format!("key file {name}\n {denial}"))
+            + &below(&folder, port, &lower);
+        let server = Server::start(&format!("unbound-asks{denial}"), &corefile);
+        server.wait_for("is signed with key tags");
+        let zones = [
+            ("example.org", server.address.port()),
+            ("cut.example.org", port),
+            ("safe.example.org", port),
+        ];
+        let unbound =
+            Unbound::start(&format!("unbound{denial}"), &[anchor(&folder.0, &name)], &zones);
+        for (question, rcode, is_secure, part) in ANSWERS {
+            let answer = unbound.says(question, (rcode, is_secure));
+            assert!(answer.contains(part), "{question}: {answer}");
+        }
+        // Its parent does not say so yet.
+        unbound.says("www.safe.example.org A", ("NOERROR", false));
+        let pause = || std::thread::sleep(Duration::from_millis(1100));
+        let mut dsfromkey = Command::new("dnssec-dsfromkey");
+        let ds = run(dsfromkey.arg("-2").arg(folder.0.join(&lower)));
+        let ds = ds.trim().split_once(" DS ").unwrap().1;
+        let lines = format!("update add safe.example.org. 60 DS {ds}");
+        assert!(update("nsupdate", server.address, &lines).0);
+        pause();
+        unbound.says("www.safe.example.org A", ("NOERROR", true));
+        unbound.says("no.safe.example.org A", ("NOERROR", true));
+        let lines = "update delete safe.example.org. DS";
+        assert!(update("nsupdate", server.address, lines).0);
+        pause();
+        unbound.says("www.safe.example.org A", ("NOERROR", false));
+        agrees(&server, &unbound, &mut fastrand::Rng::with_seed(11));
+    }
 }

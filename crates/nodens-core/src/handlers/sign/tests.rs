@@ -347,8 +347,10 @@ fn what_the_zone_is_not_to_blame_for_may_pass() {
 fn each_zone_is_signed_once_for_all_addresses() {
     let folder = folder();
     let root = folder.path().display();
-    let sign =
-        |db: &str, to: &str| format!("sign {db} {{\n key directory .\n directory {to}\n nsec3\n}}");
+    // A key that is named twice is one key.
+    let sign = |db: &str, to: &str| {
+        format!("sign {db} {{\n key directory .\n key file {KSK}\n directory {to}\n nsec3\n}}")
+    };
     let (first, second) = (sign("db", "signed"), sign("other", "elsewhere"));
     let text = format!(
         "example.org:53 Example.org:54 {{\n root {root}\n bind 127.0.0.1 127.0.0.2\n {first}\n {second}\n whoami\n}}\nexample.org:55 {{\n root {root}\n {first}\n whoami\n}}"

@@ -116,6 +116,11 @@ impl Peer {
         }
     }
 
+    /// Its folder.
+    pub(super) fn path(&self) -> &Path {
+        &self.folder.0
+    }
+
     /// What it has written.
     pub(super) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.0.join("log")).unwrap_or_default()
@@ -327,13 +332,38 @@ fn powerdns(path: &str, port: u16, role: Role) -> String {
     };
     // Without a key everybody may have the zone, unless it is for those with one.
     let allowed = if matches!(role, Role::Signing) { "" } else { "127.0.0.1" };
+    let backend = format!("launch=bind\nbind-config={path}/zones\nbind-dnssec-db={path}/db/keys\n");
+    powerdns_server(path, port, allowed) + &backend + &more
+}
+
+/// What it has beside zones.
+fn powerdns_server(path: &str, port: u16, allowed: &str) -> String {
     format!(
-        "launch=bind\nbind-config={path}/zones\nbind-dnssec-db={path}/db/keys\nlocal-address=127.0.0.1\n\
-         local-port={port}\nsocket-dir={path}\ndaemon=no\nguardian=no\ndisable-syslog=yes\n\
-         allow-axfr-ips={allowed}\nonly-notify=127.0.0.1\nallow-notify-from=127.0.0.1\n\
+        "local-address=127.0.0.1\nlocal-port={port}\nsocket-dir={path}\ndaemon=no\nguardian=no\n\
+         disable-syslog=yes\nallow-axfr-ips={allowed}\nonly-notify=127.0.0.1\nallow-notify-from=127.0.0.1\n\
          xfr-cycle-interval=1\ncache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0\n\
-         zone-cache-refresh-interval=0\nsecurity-poll-suffix=\nversion-string=anonymous\n{more}"
+         zone-cache-refresh-interval=0\nsecurity-poll-suffix=\nversion-string=anonymous\n"
     )
+}
+
+/// A configuration of PowerDNS for zones in a database of SQLite, which is made; `pdnsutil` does the rest.
+pub(super) fn powerdns_with_database(path: &str, port: u16, more: &str) -> String {
+    const SCHEMA: &str = "/usr/share/doc/pdns-backend-sqlite3/schema.sqlite3.sql";
+    need("sqlite3", "sqlite3");
+    let database = format!("{path}/db/zones.sqlite");
+    let schema = File::open(SCHEMA).expect("pdns-backend-sqlite3 (cargo xtask peers --tests)");
+    assert!(Command::new("sqlite3").arg(&database).stdin(schema).status().unwrap().success());
+    let text = powerdns_server(path, port, "127.0.0.1")
+        + &format!("launch=gsqlite3\ngsqlite3-database={database}\n{more}");
+    std::fs::write(Path::new(path).join(configuration(Kind::Powerdns)), &text).unwrap();
+    text
+}
+
+/// Has `pdnsutil` do something in the folder of a server.
+pub(super) fn pdnsutil(path: &Path, arguments: &[&str]) {
+    let mut command = Command::new("pdnsutil");
+    let output = command.arg(powerdns_folder(path)).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
 }
 
 fn powerdns_zones(path: &str, role: Role) -> String {
@@ -361,9 +391,5 @@ fn prepare_powerdns(path: &Path, role: Role) {
             commands.extend([import, vec!["activate-tsig-key", ZONE, KEY, "secondary"]]);
         }
     }
-    for arguments in commands {
-        let mut command = Command::new("pdnsutil");
-        let output = command.arg(powerdns_folder(path)).args(&arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-    }
+    commands.iter().for_each(|arguments| pdnsutil(path, arguments));
 }

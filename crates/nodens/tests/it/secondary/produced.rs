@@ -1,10 +1,11 @@
 //! Catalogs of the zones of this server, which others follow: members come and go without a reload.
 
 use super::PATIENCE;
-use super::peers::{Kind, Peer, bind_options};
+use super::peers::{Kind, Peer, bind_options, pdnsutil, powerdns_with_database};
 use crate::fixture::{Folder, Server, alone};
 use nodens_wire::Rcode;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Instant;
 
 /// A zone of `auto`.
@@ -15,7 +16,7 @@ fn write(folder: &Folder, name: &str) {
 }
 
 /// Waits until the server at this port has the zone, or has it no more.
-fn until(port: u16, zone: &str, is_there: bool, log: impl Fn() -> String) {
+pub(super) fn until(port: u16, zone: &str, is_there: bool, log: impl Fn() -> String) {
     let (since, address) = (Instant::now(), SocketAddr::from(([127, 0, 0, 1], port)));
     loop {
         let answer = crate::fixture::ask_udp(address, zone, nodens_wire::Type::SOA);
@@ -63,7 +64,10 @@ fn follows(kind: Kind, name: &str, conf: &dyn Fn(&str, u16, u16) -> String) {
     until(peer.port, "d.example.", true, log);
     until(peer.port, "a.example.", true, log);
     assert_eq!(lists(&server), before + 1, "{}", log());
-    assert!(server.count_seen("Outgoing incremental transfer") > 0, "{}", log());
+    // CoreDNS and PowerDNS take zones as a whole.
+    let differences = server.count_seen("Outgoing incremental transfer");
+    let is_whole = matches!(kind, Kind::Coredns | Kind::Powerdns);
+    assert_eq!(differences == 0, is_whole, "{}", log());
 }
 
 #[test]
@@ -92,5 +96,26 @@ fn bind_follows_a_catalog() {
             "{options}zone \"catalog.example\" {{ type secondary; file \"catalog\"; primaries {{ 127.0.0.1 \
              port {here}; }}; notify no; }};\n"
         )
+    });
+}
+
+#[test]
+fn coredns_follows_a_catalog() {
+    follows(Kind::Coredns, "catalog-coredns", &|_, port, here| {
+        format!(
+            ".:{port} {{\n bind 127.0.0.1\n secondary catalog.example {{\n transfer from 127.0.0.1:{here}\n \
+             catalog example\n }}\n}}\n"
+        )
+    });
+}
+
+#[test]
+fn powerdns_follows_a_catalog() {
+    follows(Kind::Powerdns, "catalog-powerdns", &|path, port, here| {
+        let text = powerdns_with_database(path, port, "secondary=yes\n");
+        let primary = format!("127.0.0.1:{here}");
+        pdnsutil(Path::new(path), &["create-secondary-zone", "catalog.example", &primary]);
+        pdnsutil(Path::new(path), &["set-kind", "catalog.example", "consumer"]);
+        text
     });
 }
