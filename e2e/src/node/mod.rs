@@ -132,13 +132,38 @@ async fn bring_up(
     Ok((plane, node))
 }
 
+/// The configuration of a server outside of the cluster. It knows every name: those below `example.` have an IPv4
+/// address, no other name exists. A name that it had no answer for would be SERVFAIL, to be measured as such.
+const OUTSIDE_COREFILE: &str = r#"
+.:53 {
+    bind ADDRESS
+    hosts {
+        192.0.2.80 NAME
+        fallthrough
+    }
+    template IN A example {
+        answer "{{ .Name }} 60 IN A 192.0.2.81"
+    }
+    template IN ANY example {
+        authority "example. 60 IN SOA ns.example. admin.example. 1 60 60 60 60"
+    }
+    template ANY ANY {
+        rcode NXDOMAIN
+        authority ". 60 IN SOA ns.example. admin.example. 1 60 60 60 60"
+    }
+}
+invalid:53 {
+    bind ADDRESS
+    template ANY ANY {
+        rcode NXDOMAIN
+    }
+}
+"#;
+
 /// A server outside of the cluster, for `forward . /etc/resolv.conf`.
 fn outside(node: &mut Node, program: &std::path::Path) -> Result<()> {
-    let corefile = format!(
-        ".:53 {{\n bind {NODE_V4}\n hosts {{\n 192.0.2.80 {OUTSIDE}\n }}\n}}\n\
-         invalid:53 {{\n bind {NODE_V4}\n template ANY ANY {{\n rcode NXDOMAIN\n }}\n}}\n"
-    );
-    let path = node.write("outside/Corefile", &corefile)?;
+    let corefile = OUTSIDE_COREFILE.replace("ADDRESS", &NODE_V4.to_string());
+    let path = node.write("outside/Corefile", &corefile.replace("NAME", OUTSIDE))?;
     let mut command = Command::new(program);
     command.arg("-conf").arg(path);
     node.run("outside", command).context("a server outside of the cluster")

@@ -4,6 +4,7 @@
 
 mod daemonset;
 mod kills;
+mod same;
 mod workers;
 
 use std::path::PathBuf;
@@ -17,9 +18,8 @@ use serde_json::{Value, json};
 
 use self::daemonset::DAEMONSET;
 use super::checks::{deploy_coredns, rolled_out};
-use super::images::{self, CLIENTS, COREDNS, NODENS};
+use super::images::{self, CLIENTS, NODENS};
 use super::machine::Node;
-use super::tools::output as run_to_end;
 use crate::control_plane::peers;
 use crate::limit;
 use crate::sandbox::Sandbox;
@@ -28,6 +28,11 @@ use crate::sandbox::Sandbox;
 const LAB: &str = "localhost/nodens-lab:1";
 /// A second CoreDNS.
 const OTHER: &str = "localhost/coredns:other";
+/// Exit code of the lab for results that say nothing.
+const INVALID: i32 = 3;
+/// What compares two images without the baseline with itself before, in names of the cluster and others apart.
+const BOTH_NAMES: [&str; 6] =
+    ["--noise-rounds", "0", "--settle", "2s", "--external", "outside.example"];
 const DEPLOYMENT: Workload = Workload { kind: "deployment", name: "coredns" };
 /// What would undo the change, if it did anything.
 const OPERATOR: Workload = Workload { kind: "deployment", name: "dns-operator" };
@@ -56,9 +61,12 @@ pub(crate) struct SwapArgs {
     /// Length of each load.
     #[arg(long, default_value = "10s")]
     length: String,
-    /// Comparisons of CoreDNS with itself.
+    /// Comparisons of CoreDNS with itself, each with names of the cluster only.
     #[arg(long, default_value_t = 1)]
     same: usize,
+    /// Seed of the first of them, for queries and the order of the images; each further one has the next.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Runs that are killed.
     #[arg(long, default_value_t = 20)]
     kills: usize,
@@ -84,6 +92,14 @@ impl Workload {
     }
 }
 
+/// What a comparison wrote.
+struct Compared {
+    /// For people.
+    text: String,
+    /// `result.json`.
+    result: Value,
+}
+
 struct Swap<'a> {
     node: &'a Node,
     args: &'a SwapArgs,
@@ -98,7 +114,7 @@ const CHECKS: &[Check] = &[
     ("two releases of CoreDNS", releases),
     ("CoreDNS and Nodens", nodens),
     ("a DaemonSet", daemonset::run),
-    ("CoreDNS with itself", same),
+    ("CoreDNS with itself", same::run),
     ("killed runs", kills::run),
 ];
 
@@ -169,26 +185,28 @@ impl Swap<'_> {
         command
     }
 
-    /// A comparison to its end; its result.
+    /// A comparison to its end, after which all has to be as before.
     fn compared(
         &self,
         name: &str,
         workload: Workload,
         candidate: &str,
         more: &[&str],
-    ) -> Result<Value> {
+    ) -> Result<Compared> {
         let folder = self.out.join(name);
         let out = folder.display().to_string();
         let rounds = self.args.rounds.to_string();
         let before = self.state()?;
         let mut command = self.exchange(workload, candidate);
         command.args(["--rounds", &rounds, "-l", &self.args.length]);
-        command.args(["--settle", "2s", "--external", "outside.example", "--out", &out]).args(more);
-        let text = run_to_end(&mut command)?;
-        println!("{text}");
+        let output = command.args(["--out", &out]).args(more).output().context("nodens-lab")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let is_over = output.status.success() || output.status.code() == Some(INVALID);
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(is_over, "{command:?}: {}: {text}{}", output.status, error.trim());
         self.is_as_before(&before)?;
         let result = std::fs::read_to_string(folder.join("result.json"))?;
-        serde_json::from_str(&result).context("result.json")
+        Ok(Compared { text, result: serde_json::from_str(&result).context("result.json")? })
     }
 
     /// What has to be as it was: the specs of all that is changed.
@@ -237,17 +255,18 @@ impl Swap<'_> {
 }
 
 fn releases(swap: &Swap<'_>) -> Result<String> {
-    let result = swap.compared("releases", DEPLOYMENT, OTHER, &["--noise-rounds", "0"])?;
-    verdict(&result)
+    verdict(&swap.compared("releases", DEPLOYMENT, OTHER, &BOTH_NAMES)?)
 }
 
 fn nodens(swap: &Swap<'_>) -> Result<String> {
-    let result = swap.compared("nodens", DEPLOYMENT, NODENS, &["--noise-rounds", "0"])?;
-    verdict(&result)
+    verdict(&swap.compared("nodens", DEPLOYMENT, NODENS, &BOTH_NAMES)?)
 }
 
 /// What was found of CPU, in microseconds for each answer: without it the rounds show nothing.
-fn verdict(result: &Value) -> Result<String> {
+fn verdict(compared: &Compared) -> Result<String> {
+    let Compared { text, result } = compared;
+    println!("{text}");
+    usable(result)?;
     let is_cpu =
         |finding: &&Value| finding.pointer("/cell/metric").and_then(Value::as_str) == Some("cpu");
     let told = |finding: &Value| {
@@ -264,18 +283,29 @@ fn verdict(result: &Value) -> Result<String> {
     Ok(cpu.join(", "))
 }
 
-/// CoreDNS and the same CoreDNS: a difference is a false one.
-fn same(swap: &Swap<'_>) -> Result<String> {
-    let mut called = 0;
-    for at in 0..swap.args.same {
-        let seed = (at + 1).to_string();
-        let more = ["--noise-rounds", "0", "--seed", &seed];
-        let result = swap.compared(&format!("same-{at}"), DEPLOYMENT, COREDNS, &more)?;
-        verdict(&result)?;
-        let verdict = result.get("verdict").and_then(Value::as_str).unwrap_or_default();
-        called += usize::from(matches!(verdict, "faster" | "slower"));
+/// An error if the result says nothing, or is about answers that failed: the servers know every name.
+fn usable(result: &Value) -> Result<()> {
+    let list = |at: &str| result.get(at).and_then(Value::as_array).cloned().unwrap_or_default();
+    let reasons = list("invalid_because");
+    ensure!(reasons.is_empty(), "the result is invalid: {reasons:?}");
+    let blocks = list("blocks");
+    let failures: Vec<&Value> = blocks.iter().filter_map(|block| block.get("failures")).collect();
+    ensure!(failures.is_empty(), "answers failed in {} loads: {failures:?}", failures.len());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_about_failed_answers_is_of_no_use() {
+        let result = |reasons: Value, block: Value| json!({"invalid_because": reasons, "blocks": [{"answered": 10}, block]});
+        let good = json!({"answered": 10});
+        usable(&result(json!([]), good.clone())).unwrap();
+        let failed = json!({"answered": 10, "failures": {"SERVFAIL": 10}});
+        let error = usable(&result(json!([]), failed)).unwrap_err().to_string();
+        assert!(error.starts_with("answers failed in 1 loads"), "{error}");
+        assert!(usable(&result(json!(["nothing was measured"]), good)).is_err());
     }
-    let all = swap.args.same;
-    ensure!(called <= all / 20, "{called} of {all} call a difference");
-    Ok(format!("{called} of {all} call a difference"))
 }

@@ -7,22 +7,22 @@ mod capacity;
 mod csv;
 mod plan;
 mod shift;
+mod store;
 mod swap;
 
 pub use capacity::{Capacity, CapacityPlan, Known};
 pub use csv::csv;
 pub use plan::{Cell, ComparisonPlan, Load, MetricPlan, SetPlan};
 pub use shift::Shift;
+pub use store::{from_json, is_comparison, json_schema, read, to_json, write};
 pub use swap::{Rollout, Swap, Usage};
 
 use crate::histogram::Buckets;
-use crate::store::write_whole;
-use crate::{Generator, Provenance, ReadError, WriteError};
+use crate::{Generator, Provenance};
 use lab_histogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeMap;
 
 /// What `kind` says in such a file.
 pub const KIND: &str = "comparison";
@@ -262,6 +262,9 @@ pub struct Block {
     pub answered: u64,
     /// Lost.
     pub lost: u64,
+    /// Answers by their RCODE, without NOERROR and NXDOMAIN: what the server or an upstream could not answer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failures: BTreeMap<String, u64>,
     /// Names the plan of the load; both blocks of a pair have the same. Empty for a search, of which each
     /// probe has one.
     pub plan: String,
@@ -284,44 +287,11 @@ pub struct Block {
     pub capacity: Option<Capacity>,
 }
 
-/// Whether the text of a file says that it is a comparison.
-pub fn is_comparison(octets: &[u8]) -> bool {
-    crate::store::kind(octets).as_deref() == Some(KIND)
-}
-
-/// The JSON schema of the file.
-pub fn json_schema() -> String {
-    crate::store::schema_text(&schemars::schema_for!(ComparisonFile))
-}
-
-/// The file's text.
-pub fn to_json(comparison: &ComparisonFile) -> String {
-    let mut text = serde_json::to_string(comparison).unwrap_or_default();
-    text.push('\n');
-    text
-}
-
-/// Writes the file whole or not at all.
-pub fn write(path: &Path, comparison: &ComparisonFile) -> Result<(), WriteError> {
-    write_whole(path, to_json(comparison).as_bytes())
-        .map_err(|source| WriteError { path: path.to_owned(), source })
-}
-
-/// Reads the file at `path`.
-pub fn read(path: &Path) -> Result<ComparisonFile, ReadError> {
-    let octets =
-        fs::read(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
-    from_json(path, &octets)
-}
-
-/// Reads the text of a file; `path` is for messages only.
-pub fn from_json(path: &Path, octets: &[u8]) -> Result<ComparisonFile, ReadError> {
-    crate::store::read_versioned(path, octets, SCHEMA..=SCHEMA)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ReadError;
+    use std::path::Path;
 
     fn small() -> ComparisonFile {
         let mut response = Histogram::new();

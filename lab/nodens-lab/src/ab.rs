@@ -8,6 +8,7 @@ mod args;
 mod ask;
 mod capacity;
 mod duet;
+pub(crate) mod failed;
 pub(crate) mod findings;
 mod kube;
 pub(crate) mod measure;
@@ -271,6 +272,7 @@ pub(crate) fn conclude(
     let costs = if plan.duet { Vec::new() } else { findings::costs(&plan, &comparison) };
     let (invalid_because, mut notes) = judge(&plan, &comparison);
     notes.extend(duet::notes(&plan));
+    notes.extend(failed::notes(&plan, &comparison));
     let primary = found.all.first().filter(|finding| finding.primary);
     notes.extend(found.notes);
     let twin = quiet.all.first().filter(|twin| twin.primary);

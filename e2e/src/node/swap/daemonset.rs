@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{DEPLOYMENT, OTHER, Swap, Workload};
+use super::{BOTH_NAMES, DEPLOYMENT, OTHER, Swap, Workload};
 use crate::node::checks::rolled_out;
 
 pub(super) const DAEMONSET: Workload = Workload { kind: "daemonset", name: "dns-on-nodes" };
@@ -16,11 +16,11 @@ pub(super) fn run(swap: &Swap<'_>) -> Result<String> {
     let objects = objects(&swap.object(&DEPLOYMENT.path())?)?;
     swap.node.apply(&[], &objects.to_string())?;
     rolled_out(swap.node, "kube-system", &DAEMONSET.path())?;
-    let result = swap.compared("daemonset", DAEMONSET, OTHER, &["--noise-rounds", "0"])?;
+    let compared = swap.compared("daemonset", DAEMONSET, OTHER, &BOTH_NAMES)?;
     for kind in ["daemonset", "service"] {
         swap.node.kubectl(&["delete", kind, DAEMONSET.name, "-n", "kube-system", "--wait"])?;
     }
-    super::verdict(&result)
+    super::verdict(&compared)
 }
 
 fn objects(deployment: &Value) -> Result<Value> {

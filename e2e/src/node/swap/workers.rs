@@ -85,9 +85,48 @@ fn judge(merged: &Value) -> Result<String> {
     ensure!(counted == sent, "the workers sent {sent}, but {counted} are counted");
     let answered = number(merged, "/counts/answered").unwrap_or_default();
     ensure!(answered > 0, "nothing was answered");
+    let rcodes = answers(merged)?;
     let valid = merged.pointer("/verdict/invalid_because").context("no verdict")?;
     Ok(format!(
-        "{answered} of {sent} queries answered, clocks {}, INVALID because of {valid}",
+        "{answered} of {sent} queries answered: {rcodes}, clocks {}, INVALID because of {valid}",
         clocks.join(" and ")
     ))
+}
+
+/// The answers by RCODE; an error if the server or an upstream failed: both know every name.
+fn answers(result: &Value) -> Result<String> {
+    let rcodes = result.pointer("/rcodes").and_then(Value::as_object).context("no RCODEs")?;
+    let told: Vec<String> =
+        rcodes.iter().map(|(rcode, count)| format!("{rcode} {count}")).collect();
+    let told = told.join(", ");
+    let failed = rcodes.keys().any(|rcode| !["NOERROR", "NXDOMAIN"].contains(&rcode.as_str()));
+    ensure!(!failed, "queries were answered with failures: {told}");
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_sum_with_failed_answers_is_refused() {
+        let worker = json!({"sent": 50, "clock": {"offset_ns": -200, "within_ns": 300}});
+        let merged = |rcodes: Value| {
+            json!({
+                "workers": [worker, worker],
+                "counts": {"sent": 100, "answered": 99},
+                "rcodes": rcodes,
+                "verdict": {"invalid_because": []},
+            })
+        };
+        let told = judge(&merged(json!({"NOERROR": 60, "NXDOMAIN": 39}))).unwrap();
+        assert!(told.starts_with("99 of 100 queries answered: NOERROR 60, NXDOMAIN 39"), "{told}");
+        let error = judge(&merged(json!({"NOERROR": 60, "SERVFAIL": 39}))).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "queries were answered with failures: NOERROR 60, SERVFAIL 39"
+        );
+    }
 }

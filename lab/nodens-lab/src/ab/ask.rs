@@ -9,6 +9,7 @@ use lab_experiment::{Measured, Place};
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Workload};
 use lab_result::comparison::{Block, ComparisonPlan, Load};
+use nodens_wire::Rcode;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -119,6 +120,8 @@ impl Asker<'_> {
             return Ok(None);
         }
         let counts = &outcome.tally.counts;
+        let rcodes = outcome.tally.rcodes.iter();
+        let rcodes = rcodes.map(|(rcode, count)| (Rcode(rcode).to_string(), count));
         server.answers += counts.answered;
         let stolen = machine.stolen_until(Machine::read());
         let faults = Signs { stolen, invalid: outcome.verdict.invalid, robbed: 0.0 }.faults();
@@ -135,6 +138,7 @@ impl Asker<'_> {
             sent: counts.sent,
             answered: counts.answered,
             lost: counts.lost(),
+            failures: super::failed::of(rcodes),
             plan: format!("{:016x}", outcome.plan_hash),
             response: outcome.tally.response,
             cpu_ns: used(before.cpu, after.cpu),

@@ -1,11 +1,11 @@
-//! The rounds: two arms on the engine of `lab-experiment`. An arm is an image that is rolled out, a
-//! measurement all loads on its pods.
+//! The rounds: two arms on the engine of `lab-experiment`. An arm is an image, set by rolling it out; a condition
+//! is a load, and all of a round have the same pods.
 
 use super::load::{Loaded, Loader};
 use crate::term::Live;
 use anyhow::{Context, Result, bail};
 use lab_experiment::disturbance::{Again, Fault, Signs, Together};
-use lab_experiment::{Arm, Design, Measured, Place, Subject, Unit};
+use lab_experiment::{Arm, Design, Measured, Place, Record, Subject, Unit};
 use lab_result::comparison::{Block, ComparisonPlan, Load, Rollout, Usage};
 use lab_swap::{Cluster, Pod, Turns, Workload};
 use std::collections::BTreeSet;
@@ -85,21 +85,33 @@ pub(super) fn run(rounds: &mut Rounds<'_, '_>) -> Result<Vec<Block>> {
     if rounds.phase.rounds == 0 {
         return Ok(Vec::new());
     }
-    let design = Design {
-        group_blocks: rounds.phase.rounds,
-        ..Design::of_arms(&crate::ab::plan::ARMS, rounds.phase.rounds, rounds.phase.seed)
-    };
+    let design = design(rounds.phase, rounds.plan.loads.len());
     let plan = design.plan()?;
-    // A load is measured again with the same pods, not a round with new ones: see `Rounds::measure`.
-    let again = Again { retries: 0, together: Together::Single };
+    // A load is measured again with the same pods, not a round with new ones.
+    let again = Again { retries: rounds.retries, together: Together::Held };
     let stop = rounds.stop;
     let results = lab_experiment::run(&design, &plan, again, rounds, &|| stop().unwrap_or(true))?;
-    Ok(results.records.into_iter().flat_map(|record| record.value).collect())
+    Ok(results.records.into_iter().map(kept).collect())
+}
+
+/// Both arms of each round have all loads, one after the other, on the pods of one rollout.
+fn design(phase: &Phase, loads: usize) -> Design {
+    Design {
+        group_blocks: phase.rounds,
+        conditions: loads,
+        stages: vec![loads],
+        ..Design::of_arms(&crate::ab::plan::ARMS, phase.rounds, phase.seed)
+    }
+}
+
+/// A block as the result file has it. It knows its own faults: those of the engine lack late queries.
+fn kept(record: Record<Block>) -> Block {
+    let Record { arm, block, turn, attempt, used, value, .. } = record;
+    Block { pair: block, first: turn == 0, side: arm, attempt, used, ..value }
 }
 
 impl Subject for Rounds<'_, '_> {
-    /// Blocks of one arm of one round: one for each load, and those that were disturbed.
-    type Value = Vec<Block>;
+    type Value = Block;
     type Error = anyhow::Error;
 
     fn start(&mut self, _: &Arm, _: usize) -> Result<()> {
@@ -135,29 +147,15 @@ impl Subject for Rounds<'_, '_> {
         Ok(())
     }
 
-    fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Vec<Block>>>> {
+    fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Block>>> {
         if (self.stop)()? {
             return Ok(None);
         }
         if let Some(rollout) = self.kept.rollouts.last_mut() {
             (rollout.pair, rollout.side) = (place.unit.block.index, place.arm.name.clone());
         }
-        let mut blocks = Vec::new();
-        for load in &self.plan.loads {
-            for attempt in 0..=self.retries {
-                let Some(block) = self.block(load, place, attempt)? else { return Ok(None) };
-                let good = block.faults.is_empty() || block.only_late;
-                blocks.push(block);
-                if good || attempt == self.retries {
-                    break;
-                }
-            }
-            // Of the attempts the last one counts: it is good, or no better one was made.
-            if let Some(last) = blocks.last_mut() {
-                last.used = true;
-            }
-        }
-        Ok(Some(Measured { value: blocks, faults: Vec::new() }))
+        let load = self.plan.loads.get(place.unit.condition).context("there is no such load")?;
+        self.measured(load, place)
     }
 
     /// The next arm takes the place of this one; [`super::run`] puts the workload back after the last.
@@ -165,7 +163,10 @@ impl Subject for Rounds<'_, '_> {
         Ok(())
     }
 
-    fn passed(&mut self, _: &Unit<'_>) {
+    fn passed(&mut self, unit: &Unit<'_>) {
+        if unit.condition + 1 < self.plan.loads.len() {
+            return;
+        }
         self.done.0 += 1;
         let (done, all) = *self.done;
         let text = format!("{}: round {done} of {all}", self.phase.name);
@@ -175,7 +176,7 @@ impl Subject for Rounds<'_, '_> {
 
 impl Rounds<'_, '_> {
     /// One load on the pods of an arm; `None` if it was stopped.
-    fn block(&mut self, load: &Load, place: &Place<'_>, attempt: usize) -> Result<Option<Block>> {
+    fn measured(&mut self, load: &Load, place: &Place<'_>) -> Result<Option<Measured<Block>>> {
         let pair = place.unit.block.index;
         let seed = lab_random::at(self.plan.seed ^ self.phase.salt, pair as u64);
         let stop = || (self.stop)().unwrap_or(true);
@@ -188,7 +189,7 @@ impl Rounds<'_, '_> {
         (usage.phase, usage.pair, usage.side) =
             (self.phase.name.to_owned(), pair, place.arm.name.clone());
         (usage.set, usage.load) = (load.set.clone(), load.name.clone());
-        (usage.attempt, usage.restarts) = (attempt, restarts);
+        (usage.attempt, usage.restarts) = (place.attempt, restarts);
         self.notes(&loaded, &usage);
         let Loaded { result, .. } = loaded;
         let mut signs = Signs { invalid: result.verdict.invalid_because, ..Signs::default() };
@@ -197,33 +198,32 @@ impl Rounds<'_, '_> {
         }
         let counts = &result.counts;
         let elapsed = result.run.active_ns;
+        let faults = signs.faults();
+        let only_late = result.verdict.only_late && restarts == 0;
         let block = Block {
             phase: self.phase.name.to_owned(),
-            pair,
-            first: place.turn == 0,
-            side: place.arm.name.clone(),
             set: load.set.clone(),
             load: load.name.clone(),
             rate: load.rate,
-            attempt,
-            faults: signs.faults().iter().map(Fault::to_string).collect(),
-            only_late: result.verdict.only_late && restarts == 0,
-            used: false,
+            faults: faults.iter().map(Fault::to_string).collect(),
+            only_late,
             started_unix_ns: result.run.started_unix_ns,
             elapsed_ns: elapsed,
             sent: counts.sent,
             answered: counts.answered,
             lost: counts.timed_out + counts.refused + counts.connection_failed,
+            failures: crate::ab::failed::of(result.rcodes.into_iter()),
             plan: result.plan.hash.clone(),
             response: result.response,
             cpu_ns: usage.millicores.map(|milli| (milli * 1e-3 * elapsed as f64) as u64),
             memory: usage.rss.filter(|octets| *octets > 0),
-            answers_so_far: 0,
             incarnation: self.turn,
-            capacity: None,
+            ..Block::default()
         };
         self.kept.usage.push(usage);
-        Ok(Some(block))
+        // What left late is no reason to measure again: CPU and memory are all the same.
+        let faults = if only_late { Vec::new() } else { faults };
+        Ok(Some(Measured { value: block, faults }))
     }
 
     fn notes(&mut self, loaded: &Loaded, usage: &Usage) {
@@ -300,4 +300,68 @@ fn check(exchange: &Exchange<'_>, pods: &[Pod]) -> Result<u64> {
         });
     }
     Ok(restarts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    /// Counts rollouts and loads; of the loads, by their number, some are disturbed.
+    #[derive(Default)]
+    struct Pods {
+        rollouts: usize,
+        loads: usize,
+        disturbed: Vec<usize>,
+    }
+
+    impl Subject for Pods {
+        type Value = Block;
+        type Error = Infallible;
+
+        fn start(&mut self, _: &Arm, _: usize) -> Result<(), Infallible> {
+            Ok(())
+        }
+
+        fn set(&mut self, _: &Place<'_>) -> Result<(), Infallible> {
+            self.rollouts += 1;
+            Ok(())
+        }
+
+        fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Block>>, Infallible> {
+            let is_disturbed = self.disturbed.contains(&self.loads);
+            self.loads += 1;
+            let faults = is_disturbed.then(|| Fault::invalid("a container was started again"));
+            let value = Block { load: place.unit.condition.to_string(), ..Block::default() };
+            Ok(Some(Measured { value, faults: faults.into_iter().collect() }))
+        }
+
+        fn restore(&mut self, _: &Place<'_>) -> Result<(), Infallible> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_disturbed_load_is_measured_again_with_the_same_pods() {
+        let phase = Phase { name: "comparison", images: [0, 1], rounds: 6, seed: 1, salt: 0 };
+        let design = design(&phase, 2);
+        // The second load of the arm that comes first: in round 0 once, in round 1 in both attempts.
+        let mut pods = Pods { disturbed: vec![1, 6, 7], ..Pods::default() };
+        let again = Again { retries: 1, together: Together::Held };
+        let plan = design.plan().unwrap();
+        let results = lab_experiment::run(&design, &plan, again, &mut pods, &|| false).unwrap();
+        assert_eq!((pods.rollouts, pods.loads), (12, 24 + 2));
+        let blocks: Vec<Block> = results.records.into_iter().map(kept).collect();
+        let of = |pair: usize| -> Vec<_> {
+            let mine = blocks.iter().filter(|block| block.pair == pair && block.first);
+            mine.map(|block| (&*block.load, block.attempt, block.used)).collect()
+        };
+        let expected = [("0", 0, true), ("1", 0, false), ("1", 1, true)];
+        assert_eq!(of(0), expected);
+        assert_eq!(of(1), expected, "of equals the last one counts");
+        for side in crate::ab::plan::ARMS {
+            let used = blocks.iter().filter(|block| block.used && block.side == side);
+            assert_eq!(used.count(), 12, "every load once in each round");
+        }
+    }
 }

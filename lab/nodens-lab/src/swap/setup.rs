@@ -162,7 +162,8 @@ fn rules(retries: usize) -> Vec<String> {
         format!("a load is measured again, at most {retries} times and with the same pods, if"),
         "the generator declared it INVALID for other reasons than late queries".to_owned(),
         "or a container was started again".to_owned(),
-        "of loads that were measured again the last one counts; nothing else is left out".to_owned(),
+        "of loads that were measured again the least disturbed one counts, of equals the last one; nothing else is left out"
+            .to_owned(),
     ]
 }
 
