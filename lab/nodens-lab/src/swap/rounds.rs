@@ -2,11 +2,12 @@
 //! is a load, and all of a round have the same pods.
 
 use super::load::{Loaded, Loader};
+use crate::ab::plan::Metric;
 use crate::term::Live;
 use anyhow::{Context, Result, bail};
 use lab_experiment::disturbance::{Again, Fault, Signs, Together};
 use lab_experiment::{Arm, Design, Measured, Place, Record, Subject, Unit};
-use lab_result::comparison::{Block, ComparisonPlan, Load, Rollout, Usage};
+use lab_result::comparison::{Block, Cell, ComparisonPlan, Load, Rollout, Usage};
 use lab_swap::{Cluster, Pod, Turns, Workload};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -191,15 +192,16 @@ impl Rounds<'_, '_> {
         (usage.set, usage.load) = (load.set.clone(), load.name.clone());
         (usage.attempt, usage.restarts) = (place.attempt, restarts);
         self.notes(&loaded, &usage);
+        let decides = needs_counters(&self.plan.primary, load);
+        let is_blind = decides && usage.millicores.is_none() && loaded.silent.is_empty();
         let Loaded { result, .. } = loaded;
-        let mut signs = Signs { invalid: result.verdict.invalid_because, ..Signs::default() };
-        if restarts > 0 {
-            signs.invalid.push(format!("{restarts} containers were started again during the load"));
-        }
+        let own = faults_of_pods(restarts, is_blind);
+        // What left late is no reason to measure again: CPU and memory are all the same.
+        let only_late = result.verdict.only_late && own.is_empty();
+        let invalid = result.verdict.invalid_because.into_iter().chain(own).collect();
+        let faults = Signs { invalid, ..Signs::default() }.faults();
         let counts = &result.counts;
         let elapsed = result.run.active_ns;
-        let faults = signs.faults();
-        let only_late = result.verdict.only_late && restarts == 0;
         let block = Block {
             phase: self.phase.name.to_owned(),
             set: load.set.clone(),
@@ -221,7 +223,6 @@ impl Rounds<'_, '_> {
             ..Block::default()
         };
         self.kept.usage.push(usage);
-        // What left late is no reason to measure again: CPU and memory are all the same.
         let faults = if only_late { Vec::new() } else { faults };
         Ok(Some(Measured { value: block, faults }))
     }
@@ -235,6 +236,21 @@ impl Rounds<'_, '_> {
             self.kept.notes.insert(text.to_owned());
         }
     }
+}
+
+/// Whether what decides is measured at this load, by counters of containers.
+fn needs_counters(primary: &Cell, load: &Load) -> bool {
+    let by_counters = matches!(Metric::of(&primary.metric), Some(Metric::Cpu | Metric::Memory));
+    by_counters && primary.set == load.set && primary.load == load.name
+}
+
+/// Why a load says nothing about the pods that it was sent to.
+fn faults_of_pods(restarts: u64, is_blind: bool) -> Vec<String> {
+    let started =
+        (restarts > 0).then(|| format!("{restarts} containers were started again during the load"));
+    let text =
+        "fewer than two readings of a kubelet lie within the load: a longer --length has more";
+    started.into_iter().chain(is_blind.then(|| text.to_owned())).collect()
 }
 
 /// What the containers used within the load.
@@ -339,6 +355,27 @@ mod tests {
         fn restore(&mut self, _: &Place<'_>) -> Result<(), Infallible> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_load_without_readings_of_what_decides_is_disturbed() {
+        let load = |set: &str| Load { name: "10/s".into(), set: set.into(), rate: 10.0 };
+        let primary = |metric: &str| Cell {
+            set: "internal".into(),
+            load: "10/s".into(),
+            metric: metric.into(),
+        };
+        for (metric, set, needs) in [
+            ("cpu", "internal", true),
+            ("memory", "internal", true),
+            ("cpu", "external", false),
+            ("p99", "internal", false),
+        ] {
+            assert_eq!(needs_counters(&primary(metric), &load(set)), needs, "{metric} {set}");
+        }
+        assert_eq!(faults_of_pods(0, false), Vec::<String>::new());
+        assert!(faults_of_pods(0, true)[0].contains("a longer --length"));
+        assert_eq!(faults_of_pods(2, true).len(), 2);
     }
 
     #[test]

@@ -161,7 +161,8 @@ fn rules(retries: usize) -> Vec<String> {
             .to_owned(),
         format!("a load is measured again, at most {retries} times and with the same pods, if"),
         "the generator declared it INVALID for other reasons than late queries".to_owned(),
-        "or a container was started again".to_owned(),
+        "a container was started again".to_owned(),
+        "or, where CPU or memory decides, the load holds fewer than two readings of a kubelet".to_owned(),
         "of loads that were measured again the least disturbed one counts, of equals the last one; nothing else is left out"
             .to_owned(),
     ]
