@@ -162,7 +162,7 @@ invalid:53 {
 
 /// A server outside of the cluster, for `forward . /etc/resolv.conf`.
 fn outside(node: &mut Node, program: &std::path::Path) -> Result<()> {
-    let corefile = OUTSIDE_COREFILE.replace("ADDRESS", &NODE_V4.to_string());
+    let corefile = OUTSIDE_COREFILE.replace("ADDRESS", NODE_V4);
     let path = node.write("outside/Corefile", &corefile.replace("NAME", OUTSIDE))?;
     let mut command = Command::new(program);
     command.arg("-conf").arg(path);

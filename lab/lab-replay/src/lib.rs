@@ -32,6 +32,7 @@ mod lanes;
 mod limits;
 mod matching;
 mod past;
+mod places;
 pub mod replay;
 pub mod select;
 pub mod survey;

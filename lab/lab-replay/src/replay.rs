@@ -6,6 +6,7 @@ use crate::feed::{Read, Timing, feed};
 use crate::lanes::Plan;
 use crate::limits::{BATCHES_MAX, FLIGHT_KEPT, SPAN_MAX};
 use crate::past::Past;
+use crate::places::{Places, settle};
 use crate::survey::{Moment, Survey, survey};
 use crate::{Addresses, Comparison, Over, Recording, Sample};
 use lab_load::host::{self, Counters};
@@ -180,10 +181,15 @@ pub fn replay(
     let mut past = Past::new();
     observer.ready();
     let lost = || ReplayError::Thread(io::Error::other("it panicked"));
+    let Places { sending: own, reading: others } =
+        Places::of(spins, &lab_sys::cpu::allowed().unwrap_or_default());
     let (mut report, read) = std::thread::scope(|scope| {
-        let reading =
-            scope.spawn(move || feed(open, (settings.sample, settings.over), timing, &sender));
+        let reading = scope.spawn(move || {
+            settle(&others);
+            feed(open, (settings.sample, settings.over), timing, &sender)
+        });
         let sending = scope.spawn(move || {
+            settle(&own);
             Engine::new(task, steps).and_then(Engine::run).map_err(ReplayError::Thread)
         });
         for Tick { mut progress, over } in received {

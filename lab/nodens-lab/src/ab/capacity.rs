@@ -171,11 +171,7 @@ impl Bench<'_> {
         let mut found = Vec::new();
         for spec in specs {
             let server = self.starter.start(spec)?;
-            let asker = self.asker();
-            let seed = lab_random::at(self.generator.seed, 43);
-            let capacity = asker.search(&first, &load, server.address, seed)?;
-            let capacity = capacity.context("interrupted")?;
-            found.push((spec.name.as_str(), capacity));
+            found.push((spec.name.as_str(), self.first(&first, &load, server.address)?));
         }
         let found = <First<'_>>::try_from(found).ok().context("expected two servers")?;
         let start = between(plan, &found)?;
@@ -186,6 +182,20 @@ impl Bench<'_> {
             set.name
         ));
         Ok(Load { rate: start.clamp(plan.floor, plan.ceiling), ..load })
+    }
+
+    /// The first search of a server; again, as often as a pair, if the generator ended it, which may have
+    /// been disturbed.
+    fn first(&self, plan: &CapacityPlan, load: &Load, server: SocketAddr) -> Result<Capacity> {
+        let seed = lab_random::at(self.generator.seed, 43);
+        let mut tries = 0;
+        loop {
+            let found = self.asker().search(plan, load, server, seed)?.context("interrupted")?;
+            if matches!(&*found.limited_by, "server" | "ceiling") || tries >= self.retries {
+                return Ok(found);
+            }
+            tries += 1;
+        }
     }
 }
 
