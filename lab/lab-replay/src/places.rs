@@ -12,8 +12,9 @@ impl Places {
     /// is read, or the server runs, it would wait for it, and the scheduler takes its time to see that.
     pub(crate) fn of(spins: bool, allowed: &[usize]) -> Self {
         match allowed {
-            [first, others @ ..] if spins && !others.is_empty() => {
-                Self { sending: vec![*first], reading: others.to_vec() }
+            // Interrupts, and servers that have one CPU, have the first as a rule.
+            [others @ .., last] if spins && !others.is_empty() => {
+                Self { sending: vec![*last], reading: others.to_vec() }
             }
             _ => Self::default(),
         }
@@ -36,7 +37,7 @@ mod tests {
     #[test]
     fn a_thread_that_does_not_sleep_has_a_cpu_for_itself_if_there_are_two() {
         let both = Places::of(true, &[2, 5, 7]);
-        assert_eq!((both.sending, both.reading), (vec![2], vec![5, 7]));
+        assert_eq!((both.sending, both.reading), (vec![7], vec![2, 5]));
         assert_eq!(Places::of(true, &[2]), Places::default());
         assert_eq!(Places::of(true, &[]), Places::default());
         assert_eq!(Places::of(false, &[2, 5]), Places::default());
