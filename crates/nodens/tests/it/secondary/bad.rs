@@ -160,7 +160,7 @@ fn what_was_good_is_served_whatever_primaries_do() {
         }
         is_first(&server, zone);
     }
-    // Meanwhile the other one changed, and goes on.
+    // Meanwhile the other one changes.
     let since = Instant::now();
     while asked.load(Ordering::SeqCst) <= 4 || served(&server, "good").1 <= Some(FIRST) {
         assert!(since.elapsed() < PATIENCE, "{}", asked.load(Ordering::SeqCst));
