@@ -178,7 +178,7 @@ impl Copy {
         let mut command = Command::new(env!("CARGO"));
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
         command.env("RUST_BACKTRACE", "0");
-        // Each build differs from the last one by a line or two, and nobody debugs it.
+        // Each build differs from the last one by a line or two, and needs no debug information.
         command.env("CARGO_INCREMENTAL", "1");
         command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_TEST_DEBUG", "0");
         command.args(["test", "--quiet"]).args(mutation.program());

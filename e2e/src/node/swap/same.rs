@@ -1,4 +1,4 @@
-//! CoreDNS compared with itself, time after time: how often a difference is called where there is none.
+//! CoreDNS compared with itself, many times: how often a difference is reported although there is none.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ const ONE_OF: u64 = 20;
 /// Of so many comparisons one may be invalid.
 const INVALID_ONE_OF: u64 = 4;
 
-/// How long pods that have to end still answer, in the manifest, and here: nobody asks them any more, and each
-/// rollout waits for the last one.
+/// How long pods that are about to end still answer: in the manifest, and here, where no client queries them any
+/// more and each rollout waits for the last of them.
 const LAMEDUCK: [&str; 2] = ["lameduck 5s", "lameduck 100ms"];
 
 /// Compares the image with itself, and counts what is found.
