@@ -22,6 +22,7 @@ use nodens_wire::{Flags, Header};
 use socket2::Socket;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
@@ -55,6 +56,8 @@ pub(crate) struct Task<'a> {
     pub(crate) stop: &'a AtomicBool,
     /// Queries that are in flight, or whose IDs rest, at once in the busiest second.
     pub(crate) expected: usize,
+    /// Clients whose UDP sockets are opened before the start.
+    pub(crate) early: &'a [SocketAddr],
     pub(crate) ticks: Sender<Tick>,
 }
 
@@ -155,6 +158,7 @@ impl<'a> Engine<'a> {
         lab_sys::cpu::tighten_timers();
         // The first steps are there before the clock starts.
         self.head.extend(self.steps.recv().unwrap_or_default());
+        self.open_early();
         std::thread::sleep(LEAD);
         self.start = Instant::now();
         let started = std::time::SystemTime::now();

@@ -41,7 +41,7 @@ pub use compare::Comparison;
 pub use fidelity::Fidelity;
 pub use replay::{ReplayError, Replayed, Settings, replay};
 pub use select::{Addresses, Over, Rewrite, Sample};
-pub use survey::{Survey, survey};
+pub use survey::Survey;
 
 use lab_workload::recorded::{Broken, Record};
 

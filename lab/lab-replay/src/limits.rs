@@ -28,6 +28,8 @@ pub(crate) const UNSENT_MAX: usize = 1 << 20;
 pub(crate) const BROKEN_NAMED: usize = 10;
 /// Local addresses that are tried before the first query is sent.
 pub(crate) const LOCALS_MAX: usize = 1 << 16;
+/// UDP sockets that are opened before the first query is sent; others are when their first one is due.
+pub(crate) const EARLY_SOCKETS_MAX: usize = 1 << 15;
 /// Nanoseconds that a replay may take: a year.
 pub(crate) const SPAN_MAX: u64 = 366 * 86_400 * 1_000_000_000;
 /// Seconds for which there is memory at once: a day.

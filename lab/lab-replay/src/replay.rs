@@ -176,6 +176,7 @@ pub fn replay(
         differences: settings.differences,
         stop,
         expected: expected(settings, survey),
+        early: &survey.early,
         ticks,
     };
     let mut past = Past::new();
@@ -210,7 +211,7 @@ pub fn replay(
 
 /// Reads a recording once to find out what is in it.
 pub fn look(settings: &Settings, open: &Open<'_>) -> Result<Survey, ReplayError> {
-    Ok(survey(open()?, settings.sample, &settings.addresses))
+    Ok(survey(open()?, (settings.sample, settings.over), &settings.addresses))
 }
 
 pub(crate) fn check(settings: &Settings, survey: &Survey) -> Result<Timing, ReplayError> {

@@ -1,10 +1,10 @@
 //! What is in a recording, found out before the first query is sent.
 
-use crate::limits::{BROKEN_NAMED, LOCALS_MAX};
-use crate::{Addresses, Recording, Sample};
+use crate::limits::{BROKEN_NAMED, EARLY_SOCKETS_MAX, LOCALS_MAX};
+use crate::{Addresses, Over, Recording, Sample};
 use lab_workload::recorded::{Carrier, Content};
 use std::collections::HashSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
@@ -30,6 +30,8 @@ pub struct Survey {
     pub named: Vec<String>,
     /// Local addresses that clients send from, each with one of these clients.
     pub locals: Vec<(IpAddr, IpAddr)>,
+    /// Clients that send over UDP, the first of them: their sockets are there before the first query.
+    pub(crate) early: Vec<SocketAddr>,
 }
 
 /// A time in a recording.
@@ -54,9 +56,13 @@ impl Survey {
 }
 
 /// Reads `recording` to its end.
-pub fn survey(recording: Recording, sample: Sample, addresses: &Addresses) -> Survey {
+pub(crate) fn survey(
+    recording: Recording,
+    (sample, over): (Sample, Option<Over>),
+    addresses: &Addresses,
+) -> Survey {
     let mut survey = Survey::default();
-    let mut locals = HashSet::new();
+    let (mut locals, mut early) = (HashSet::new(), HashSet::new());
     // Queries of the second that is being counted.
     let (mut second, mut within) = (0, 0);
     for record in recording {
@@ -102,6 +108,11 @@ pub fn survey(recording: Recording, sample: Sample, addresses: &Addresses) -> Su
             && locals.insert(local)
         {
             survey.locals.push((local, record.client.ip()));
+        }
+        let recorded = (record.client, record.carrier);
+        let (client, carrier) = over.map_or(recorded, |over| over.place(recorded.0, recorded.1));
+        if carrier == Carrier::Udp && early.len() < EARLY_SOCKETS_MAX && early.insert(client) {
+            survey.early.push(client);
         }
     }
     survey

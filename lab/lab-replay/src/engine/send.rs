@@ -10,6 +10,7 @@ use lab_sys::poll::Interest;
 use lab_workload::recorded::Carrier;
 use nodens_wire::{HEADER_LEN, Header, Opcode, Reader};
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 /// Tries to send a datagram over errors left by earlier ones.
 const SEND_TRIES: u32 = 4;
@@ -62,6 +63,23 @@ impl Engine<'_> {
             }
         }
         Err(NoLane::AllInUse)
+    }
+
+    /// Opens UDP sockets before the start: thousands of them in the first second would make its queries late. What
+    /// cannot be opened now is tried, and counted, when its first query is due.
+    pub(super) fn open_early(&mut self) {
+        let most = self.lanes.sockets_max();
+        for client in self.task.early.iter().take(most) {
+            let key = Key { client: *client, server: None };
+            let local = self.task.addresses.of(client.ip());
+            match self.lanes.open(key, local, (0, 0)) {
+                Ok(at) => self.watch(at, 0),
+                Err(_) => return,
+            }
+            if self.task.stop.load(Ordering::Relaxed) {
+                return;
+            }
+        }
     }
 
     /// Lets the poller look at a new socket.

@@ -9,7 +9,7 @@ use lab_echo::Injection;
 use lab_echo::udp::{Echo, Options};
 use lab_load::transport::Tls;
 use lab_replay::replay::look;
-use lab_replay::{Addresses, ReplayError, Replayed, Sample, Settings, replay};
+use lab_replay::{Addresses, Over, ReplayError, Replayed, Sample, Settings, replay};
 use nodens_wire::Rcode;
 use recording::{Pcap, SECOND, capture, query, response};
 use std::net::SocketAddr;
@@ -316,6 +316,36 @@ fn a_connection_that_the_server_ends_loses_what_is_in_flight_and_the_next_query_
     assert_eq!((tally.counts.answered, tally.counts.connection_failed), (2, 1));
     let connections = &tally.connections;
     assert_eq!((connections.opened, connections.closed_by_server), (2, 1), "{connections:?}");
+}
+
+#[test]
+fn sockets_are_there_before_the_first_query() {
+    let mut pcap = Pcap::new();
+    // 41 sources, one of which asks twice, and one connection.
+    (0..40).for_each(|n| pcap.udp(n * SECOND, n as u8, 4_000, &query(n as u16, "a.example")));
+    pcap.udp(40 * SECOND, 7, 4_000, &query(1, "b.example"));
+    pcap.udp(41 * SECOND, 7, 4_001, &query(1, "b.example"));
+    pcap.connection(42 * SECOND, 7, 4_002, &[&query(1, "b.example")], true);
+    let file = pcap.file();
+    for (sockets, over, expected) in [
+        (None, None, 41),
+        (Some(20), None, 20),
+        (None, Some(Over::Udp), 42),
+        (None, Some(Over::Tcp), 0),
+    ] {
+        let (echo, stop) = (echo(Options::default()), AtomicBool::new(false));
+        let settings = Settings { sockets, over, ..settings(echo.address) };
+        let open = || capture(file.clone());
+        let survey = look(&settings, &open).unwrap();
+        let replayed = std::thread::scope(|scope| {
+            let run = scope.spawn(|| replay(&settings, &survey, &open, &stop, &mut ()));
+            std::thread::sleep(Duration::from_millis(500));
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            run.join().unwrap().unwrap()
+        });
+        assert!(replayed.outcome.tally.counts.sent <= 2);
+        assert_eq!(replayed.config.clients, expected, "{sockets:?} {over:?}");
+    }
 }
 
 #[test]
