@@ -9,10 +9,10 @@ E2E_SCALE ?= --starts 2 --relists 4 --rounds 2 --seconds 4
 .PHONY: help demo test check conformance e2e e2e-quick flood bench bench-authority bench-lab aa fuzz truth setup toolchain
 
 help:
-	@echo "make demo         ten seconds of a cluster's questions through Nodens, what it saved, and a page of it"
+	@echo "make demo         ten seconds of a cluster's queries through Nodens, what it saved, and a page of it"
 	@echo "make test         every test"
 	@echo "make check        format, lints, docs, repository rules"
-	@echo "make conformance  the same questions to CoreDNS and to Nodens"
+	@echo "make conformance  the same queries to CoreDNS and to Nodens"
 	@echo "make e2e          Nodens and CoreDNS on a real Kubernetes control plane (builds Kubernetes once)"
 	@echo "make flood        ten million packets, a third of them malformed; prints the memory before and after"
 	@echo "make bench-lab    the load generator beside dnsperf and kxdpgun"

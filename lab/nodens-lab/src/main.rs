@@ -74,7 +74,7 @@ enum Command {
     Export(export::Args),
     /// Accept dnsperf's options and print its output.
     Dnsperf(dnsperf::Args),
-    /// Answer every UDP query with itself: the baseline that no server can beat.
+    /// Answer every query with itself, over UDP, TCP, TLS, HTTPS or QUIC: the cost of sending and receiving alone.
     Echo(Box<echo::Args>),
     /// Compare two servers in randomized pairs of blocks: faster, slower, equivalent or inconclusive.
     Ab(Box<ab::Args>),
@@ -96,7 +96,7 @@ enum Command {
     Zones(Box<zones::Args>),
     /// Open connections over TCP and keep them: what each costs a server, and whether it stays.
     Hold(hold::Args),
-    /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
+    /// Measure Nodens beside other DNS servers on this machine.
     Bench(bench::Args),
     /// Measure what authoritative servers do: catalogs of many zones, large zones, zones that change.
     Authority(scenarios::Args),

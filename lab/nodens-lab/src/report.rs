@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// Arguments of `report`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Result files of load, ab, tune or bench; several are laid over each other.
+    /// Result files of load, ab, swap, tune, bench, authority or a search; several are laid over each other.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The page [default: the first file's name with .html].
