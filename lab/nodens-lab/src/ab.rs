@@ -47,13 +47,20 @@ const EXIT_ERROR: u8 = 4;
 /// means something else.
 pub(crate) fn refuse(error: &clap::Error) -> ! {
     let mut words = std::env::args_os().skip(1);
-    let in_ci = words.next().is_some_and(|word| word == "ab") && words.any(|word| word == "--ci");
+    let has_ci = words.next().is_some_and(|word| word == "ab" || word == "swap");
+    let in_ci = has_ci && words.any(|word| word == "--ci");
     if error.use_stderr() && in_ci {
         // Where the message cannot be written, the code still tells.
         _ = error.print();
         std::process::exit(EXIT_ERROR.into());
     }
     error.exit()
+}
+
+/// Tells an error; gives the exit code, which is none of those that a comparison has.
+pub(crate) fn failed_in_ci(error: &anyhow::Error) -> ExitCode {
+    eprintln!("nodens-lab: {}", crate::told(error));
+    ExitCode::from(EXIT_ERROR)
 }
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
@@ -67,10 +74,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         Ok(file) if file.interrupted => Ok(ExitCode::from(crate::EXIT_INTERRUPTED)),
         Ok(file) if !file.invalid_because.is_empty() => Ok(ExitCode::from(crate::EXIT_INVALID)),
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(error) if args.ci => {
-            eprintln!("nodens-lab: {}", crate::told(&error));
-            Ok(ExitCode::from(EXIT_ERROR))
-        }
+        Err(error) if args.ci => Ok(failed_in_ci(&error)),
         Err(error) if error.is::<side::NothingListens>() => {
             eprintln!("nodens-lab: {}", crate::told(&error));
             Ok(ExitCode::from(crate::EXIT_NOTHING_LISTENS))

@@ -43,6 +43,14 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if args.restore {
         return restored::run(args);
     }
+    match compare(args, stop) {
+        // 1 would say that the candidate is worse.
+        Err(error) if args.ci => Ok(ab::failed_in_ci(&error)),
+        ended => ended,
+    }
+}
+
+fn compare(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     args.check()?;
     let setup = setup::find(args)?;
     let plan = setup::plan(args, &setup)?;

@@ -147,6 +147,10 @@ fn what_cannot_be_compared_is_told_before_anything_starts() {
     assert!(ends.contains("the reason"), "{ends}");
     assert!(error(&["--a", "127.0.0.1:9", "--b-cmd", "nodens"]).contains("{port}"));
     assert_eq!(lab(&["ab", "--ci", "--paris", "9"]).status.code(), Some(4), "not `inconclusive`");
+    assert_eq!(lab(&["swap", "--ci", "--paris", "9"]).status.code(), Some(4));
+    let workload = ["swap", "a/deployment/b", "--candidate", "c", "--kubeconfig", "/nowhere"];
+    assert_eq!(lab(&workload).status.code(), Some(1));
+    assert_eq!(lab(&[&workload[..], &["--ci"]].concat()).status.code(), Some(4), "not `worse`");
     assert_eq!(lab(&["ab", "--paris", "9"]).status.code(), Some(2));
 }
 
