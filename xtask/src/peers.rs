@@ -254,6 +254,10 @@ fn apt_get_install(names: &[&str]) -> Result<()> {
     if repo::output(Command::new("id").arg("-u"))?.trim() != "0" {
         bail!("not root; run: sudo apt-get install {}", names.join(" "));
     }
+    // Several of these may run: `apt-get` itself gives up where another one is at work.
+    std::fs::create_dir_all(cache()?)?;
+    let lock = std::fs::File::create(cache()?.join("apt-get.lock"))?;
+    lock.lock()?;
     let apt = |arguments: &[&str]| {
         repo::run(Command::new(&apt_get).args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
     };

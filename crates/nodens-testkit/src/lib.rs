@@ -6,10 +6,12 @@
 
 #[allow(unsafe_code, reason = "an allocator cannot be written without it")]
 pub mod alloc;
+mod turns;
+
+pub use turns::{Turn, alone, among_few};
 
 use std::net::{TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait for anything that has to happen: long enough for a busy machine, short enough for a test that fails.
@@ -41,12 +43,6 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
-}
-
-/// Held by tests that need the machine or the counters for themselves, so that they run one after the other.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Fails with the package to install if `tool` is missing.

@@ -1,6 +1,6 @@
 //! Starts the binary, asks it, ends it.
 
-pub(crate) use nodens_testkit::{PATIENCE, alone, eventually, free_port, need};
+pub(crate) use nodens_testkit::{PATIENCE, alone, among_few, eventually, free_port, need};
 pub(crate) use nodens_wire::framing::{framed, read_message};
 use nodens_wire::{Builder, Class, Flags, Message, Name, Type};
 use std::cell::RefCell;

@@ -3,7 +3,7 @@
 use super::PATIENCE;
 use super::peers::{Kind, Peer, ZONE, bind_options, nsd_server, pdnsutil, powerdns_with_database};
 use super::produced::until;
-use crate::fixture::{Server, alone, free_port};
+use crate::fixture::{Server, among_few, free_port};
 use std::path::Path;
 use std::process::Command;
 
@@ -57,7 +57,7 @@ fn follows(peer: &Peer, name: &str, here: u16, change: &dyn Fn(u32, &[&str])) {
 
 /// Follows a catalog that a server of this kind has in a file, as any other zone.
 fn in_file(kind: Kind, name: &str, conf: &dyn Fn(&str, u16, u16) -> String) {
-    let _alone = alone();
+    let _turn = among_few();
     let here = free_port();
     let text = |path: &str, port| {
         MEMBERS.iter().for_each(|member| write(path, member));
@@ -136,7 +136,7 @@ fn knot(path: &str, (port, here): (u16, u16), members: &[&str]) -> String {
 
 #[test]
 fn a_catalog_that_knot_makes_is_followed() {
-    let _alone = alone();
+    let _turn = among_few();
     let (here, port) = (free_port(), free_port());
     let text = |path: &str, port| {
         MEMBERS.iter().for_each(|member| write(path, member));
@@ -157,7 +157,7 @@ fn a_catalog_that_knot_makes_is_followed() {
 /// PowerDNS makes the catalog itself, out of what its database says of the members.
 #[test]
 fn a_catalog_that_powerdns_makes_is_followed() {
-    let _alone = alone();
+    let _turn = among_few();
     let (here, port) = (free_port(), free_port());
     let text = |path: &str, port| {
         let more = format!("primary=yes\nalso-notify=127.0.0.1:{here}\n");

@@ -3,7 +3,7 @@
 use super::peers::{Kind, Peer, Role, ZONE, bind_options};
 use super::{Model, PATIENCE, records, until};
 use crate::dynupdate::{KEY, update};
-use crate::fixture::{Folder, Server, alone, free_port, need};
+use crate::fixture::{Folder, Server, among_few, free_port, need};
 use crate::judges::{judge, need_judges};
 use crate::signed_updates::{random_update, transferred};
 use crate::signing;
@@ -18,7 +18,7 @@ const LOOKS: usize = 6;
 fn follows(kind: Kind, name: &str, denial: &str) {
     need("nsupdate", "dnsutils");
     need_judges();
-    let _alone = alone();
+    let _turn = among_few();
     let (folder, here) = (Folder::new(&format!("{name}-zone")), free_port());
     folder.write("db", signing::ZONE);
     let (key, _) = signing::key(&folder.0, ZONE, "ECDSAP256SHA256");
@@ -99,7 +99,7 @@ fn settled(port: u16, before: u32, log: impl Fn() -> String) -> Vec<String> {
 /// A primary of this kind signs its zone; this server gets the signatures with the differences.
 fn comes(kind: Kind, name: &str, conf: &dyn Fn(&str, u16, u16) -> String) {
     need_judges();
-    let _alone = alone();
+    let _turn = among_few();
     let (mut model, here) = (Model::new(), free_port());
     let text = |path: &str, port| conf(path, port, here);
     let Some(primary) = Peer::start_with(kind, (name, free_port()), &model.text(), &text) else {

@@ -3,7 +3,7 @@
 use super::peers::{Kind, Peer, ZONE, bind_options, nsd_server};
 use super::{Model, PATIENCE, records, serial, until};
 use crate::encrypted::Files;
-use crate::fixture::{Server, alone, free_port};
+use crate::fixture::{Server, among_few, free_port};
 use nodens_wire::Type;
 
 /// What a primary is configured with: its folder, its port for DNS, and that for TLS.
@@ -25,7 +25,7 @@ fn secondary(here: u16, lines: &str) -> String {
 
 /// A primary of this kind gives its zone to whoever is believed, and to nobody else.
 fn comes(kind: Kind, name: &str, files: &Files, is_mutual: bool, conf: Conf<'_>) {
-    let _alone = alone();
+    let _turn = among_few();
     let (mut model, here, encrypted) = (Model::new(), free_port(), free_port());
     let text = |path: &str, port| conf(path, port, encrypted).replace("HERE", &here.to_string());
     let Some(primary) = Peer::start_with(kind, (name, free_port()), &model.text(), &text) else {
@@ -81,7 +81,7 @@ fn goes(
     is_mutual: bool,
     conf: &dyn Fn(&str, u16, u16, &str) -> String,
 ) {
-    let _alone = alone();
+    let _turn = among_few();
     let (mut model, encrypted) = (Model::new(), free_port());
     // It is there first: who asks in vain asks again much later.
     let ports = [free_port(), free_port()];
@@ -239,7 +239,7 @@ fn zones_of_coredns_come_within_mutual_tls() {
 /// This server at both ends, over QUIC: whole zones and differences, strict and mutual.
 #[test]
 fn zones_come_and_go_over_quic() {
-    let _alone = alone();
+    let _turn = among_few();
     let files = Files::new("quic");
     let (mut model, encrypted, here) = (Model::new(), free_port(), free_port());
     let zone = files.write("zone", &model.text());

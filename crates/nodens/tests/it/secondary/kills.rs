@@ -2,7 +2,7 @@
 
 use super::peers::{Kind, Peer, Role, ZONE};
 use super::{Model, from_environment, records, serial, until};
-use crate::fixture::{Folder, Server, alone, free_port};
+use crate::fixture::{Folder, Server, among_few, free_port};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,7 @@ impl Three {
 
 /// A zone changes all the time, and something ends without notice again and again: in the end all have the same.
 fn kill(kind: Kind, name: &str, usual: u32) {
-    let _alone = alone();
+    let _turn = among_few();
     let mut model = Model::new();
     let Some(mut three) = Three::start(kind, name, &model.text()) else { return };
     three.look(&model);

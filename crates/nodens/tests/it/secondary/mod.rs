@@ -10,7 +10,7 @@ mod kills;
 mod peers;
 mod produced;
 
-use crate::fixture::{Folder, Server, alone};
+use crate::fixture::{Folder, Server, alone, among_few};
 use nodens_wire::Type;
 pub(crate) use peers::built;
 use peers::{KEY, Kind, Peer, Role, SECRET, ZONE};
@@ -124,8 +124,8 @@ fn from_environment(name: &str, usual: u32) -> u32 {
 
 /// Nodens between a primary and a secondary of this kind, through random changes.
 fn hand_on(kind: Kind, name: &str) {
-    // They are slow beside other tests, which then time out.
-    let _alone = alone();
+    // Three servers each: beside too many of these, other tests time out.
+    let _turn = among_few();
     let (mut model, here) = (Model::new(), nodens_testkit::free_port());
     let Some(primary) = Peer::start(kind, &format!("{name}-1"), Role::Primary(here), &model.text())
     else {
@@ -171,7 +171,7 @@ fn hand_on(kind: Kind, name: &str) {
 
 /// A primary of this kind gives its zone to those alone who have the key.
 fn signed(kind: Kind, name: &str) {
-    let _alone = alone();
+    let _turn = among_few();
     let Some(primary) = Peer::start(kind, name, Role::Signing, &Model::new().text()) else {
         return;
     };
@@ -255,7 +255,7 @@ fn zones_of_powerdns_come_signed() {
 /// Who has no key gets nothing.
 #[test]
 fn zones_go_to_powerdns_signed() {
-    let _alone = alone();
+    let _turn = among_few();
     let here = nodens_testkit::free_port();
     let second = Peer::start(Kind::Powerdns, "signed-on", Role::SignedSecondary(here), "").unwrap();
     let corefile = format!(

@@ -2,7 +2,7 @@
 
 use super::PATIENCE;
 use super::peers::{Kind, Peer, bind_options, pdnsutil, powerdns_with_database};
-use crate::fixture::{Folder, Server, alone};
+use crate::fixture::{Folder, Server, among_few};
 use nodens_wire::Rcode;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(super) fn until(port: u16, zone: &str, is_there: bool, log: impl Fn() -> Str
 
 /// A secondary of this kind follows the catalog.
 fn follows(kind: Kind, name: &str, conf: &dyn Fn(&str, u16, u16) -> String) {
-    let _alone = alone();
+    let _turn = among_few();
     let (folder, here) = (Folder::new(&format!("{name}-zones")), nodens_testkit::free_port());
     write(&folder, "a.example");
     write(&folder, "b.example");
