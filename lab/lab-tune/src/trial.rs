@@ -128,8 +128,8 @@ fn confirming(plan: &TuningPlan, named: &[usize], pairs: usize) -> Design {
     let baseline = Arm { levels: vec![0; factors.len()], ..Arm::new(BASELINE) };
     let arms: Vec<Arm> = std::iter::once(baseline).chain(named.iter().map(alone)).collect();
     Design {
-        // Of two arms each begins equally often; of more a fixed circle would have fixed neighbours.
-        order: if arms.len() > 2 { Order::Random } else { Order::Balanced },
+        // The tests count on a coin for each pair.
+        order: Order::Random,
         factors,
         arms,
         blocks: pairs,

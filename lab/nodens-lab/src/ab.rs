@@ -274,10 +274,13 @@ pub(crate) fn conclude(
     let found = findings::findings(&plan, &comparison, &quiet.all);
     // What a server costs beside another one is not what it costs.
     let costs = if plan.duet { Vec::new() } else { findings::costs(&plan, &comparison) };
-    let (invalid_because, mut notes) = judge(&plan, &comparison);
+    let (mut invalid_because, mut notes) = judge(&plan, &comparison);
     notes.extend(duet::notes(&plan));
     notes.extend(failed::notes(&plan, &comparison));
     let primary = found.all.first().filter(|finding| finding.primary);
+    if primary.is_none() && invalid_because.is_empty() {
+        invalid_because.push(unmeasured(&plan, &found.omitted));
+    }
     notes.extend(found.notes);
     let twin = quiet.all.first().filter(|twin| twin.primary);
     if twin.is_some_and(|twin| matches!(twin.verdict, Verdict::Faster | Verdict::Slower)) {
@@ -318,6 +321,14 @@ pub(crate) fn conclude(
     }
 }
 
+/// Why there is no verdict although the machine was quiet enough.
+fn unmeasured(plan: &ComparisonPlan, omitted: &[comparison::Omitted]) -> String {
+    let comparison::Cell { metric, load, set } = &plan.primary;
+    let omitted = omitted.iter().find(|omitted| omitted.cell == plan.primary);
+    let why = omitted.map_or("it is not in the plan", |omitted| &omitted.reason);
+    format!("what decides, {metric} at {load} ({set}), was not measured: {why}")
+}
+
 /// Whether a sequential comparison may end: the primary metric has a verdict, and the machine was quiet
 /// enough for it.
 fn is_decided(plan: &ComparisonPlan, blocks: &[Block]) -> bool {
@@ -355,6 +366,9 @@ fn judge(plan: &ComparisonPlan, blocks: &[Block]) -> (Vec<String>, Vec<String>) 
     }
     if used == 0 {
         invalid.push("nothing was measured".to_owned());
+    }
+    if invalid.is_empty() {
+        invalid.extend(findings::decides_undisturbed(plan, blocks).err());
     }
     (invalid, notes)
 }

@@ -1,14 +1,18 @@
 //! From blocks to findings: values of blocks, differences of pairs, tests, verdicts.
 
+mod disturbed;
 mod values;
 
 use super::plan::{ARMS, Metric};
+use disturbed::undisturbed;
 use lab_result::comparison::{
     Block, Cell, ComparisonPlan, Cost, Finding, Load, MetricPlan, Omitted, Verdict,
 };
 use lab_stats::power::{Plan, Resampled};
 use lab_stats::{Comparison, Interval, Margin, Settings, holm, linear, paired, sequential};
 use values::{Value, Values, values};
+
+pub(crate) use disturbed::decides_undisturbed;
 
 /// Fewer pairs than this are not tested.
 const PAIRS_MIN: usize = 2;
@@ -77,8 +81,9 @@ fn finding(
     (load, planned, cell): (&Load, &MetricPlan, Cell),
 ) -> Result<(Finding, usize), String> {
     let metric = Metric::of(&planned.metric).ok_or("unknown metric")?;
-    if metric.is_latency() && !decides_by_latency(plan) {
-        punctual(blocks, load)?;
+    // What decides is shown, and the comparison is INVALID.
+    if cell != plan.primary {
+        undisturbed(metric, blocks, load)?;
     }
     let values = values(metric, blocks, load, questions_planned(plan, load))?;
     let ratio = metric != Metric::Loss;
@@ -308,22 +313,6 @@ fn centred(finding: &Finding) -> Vec<f64> {
 /// Whether a latency decides. Late queries then leave no verdict at all.
 pub(crate) fn decides_by_latency(plan: &ComparisonPlan) -> bool {
     Metric::of(&plan.primary.metric).is_some_and(Metric::is_latency)
-}
-
-/// An error if too many blocks of a load have faults, lateness or any other, for latencies to be the
-/// servers'.
-fn punctual(blocks: &[Block], load: &Load) -> Result<(), String> {
-    let mine = || blocks.iter().filter(|b| b.used && b.set == load.set && b.load == load.name);
-    let (late, all) = (mine().filter(|block| block.only_late).count(), mine().count());
-    let disturbed = mine().filter(|block| block.only_late || !block.faults.is_empty()).count();
-    if disturbed as f64 <= super::DISTURBED_MAX * all as f64 {
-        return Ok(());
-    }
-    if late == disturbed {
-        return Err(format!("the generator sent queries late in {late} of {all} blocks"));
-    }
-    let text = "blocks are disturbed, with queries that left late in";
-    Err(format!("{disturbed} of {all} {text} {late} of them"))
 }
 
 /// CPU = idle + per answer × rate, and the growth of memory, for each side and set.

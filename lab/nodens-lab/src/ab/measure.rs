@@ -161,7 +161,7 @@ impl Bench<'_> {
         let design = Design {
             group_blocks: plan.group_pairs,
             conditions: plan.loads.len(),
-            ..super::plan::design(phase.pairs, phase.seed, plan.sequential)
+            ..super::plan::design(phase.pairs, phase.seed)
         };
         let again = Again { retries: self.retries, together: Together::Block };
         let (order, stop) = (design.plan()?, self.stop);

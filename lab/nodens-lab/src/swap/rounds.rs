@@ -101,7 +101,7 @@ fn design(phase: &Phase, loads: usize) -> Design {
         group_blocks: phase.rounds,
         conditions: loads,
         stages: vec![loads],
-        ..Design::of_arms(&crate::ab::plan::ARMS, phase.rounds, phase.seed)
+        ..crate::ab::plan::design(phase.rounds, phase.seed)
     }
 }
 

@@ -146,7 +146,7 @@ pub(super) fn plan(args: &Args, setup: &Setup) -> Result<ComparisonPlan> {
         clients: args.clients,
         sets: sets?,
         loads,
-        order: shared::order(args.rounds, args.seed, false),
+        order: shared::order(args.rounds, args.seed),
         resamples: 10_000,
         resolution: shared::RESOLUTION,
         rules: rules(args.retries),

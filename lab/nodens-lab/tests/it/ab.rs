@@ -68,7 +68,7 @@ fn a_much_worse_server_is_found_and_every_file_says_so() {
         let mine = |block: &&Value| block["side"] == side && block["first"] == true;
         blocks.iter().filter(loaded).filter(mine).count()
     };
-    assert_eq!((first("a"), first("b")), (3, 3), "each side is first equally often");
+    assert_eq!(first("a") + first("b"), 6, "a coin decides for each pair");
     for pair in 0..6 {
         let plans = blocks.iter().filter(loaded).filter(|block| block["pair"] == pair);
         let plans: Vec<_> = plans.map(|block| block["plan"].as_str().unwrap()).collect();
@@ -226,7 +226,7 @@ fn in_a_duet_both_servers_are_loaded_at_the_same_time_and_change_places() {
         assert!(a["first"] != b["first"] && a["plan"] == b["plan"]);
     }
     let firsts = (0..6).filter(|pair| of(*pair, "a")["first"] == true).count();
-    assert_eq!(firsts, 3, "each has either half equally often");
+    assert!((1..6).contains(&firsts), "a coin decides who has which half");
     let rules = result["plan"]["rules"].to_string();
     assert!(rules.contains("the second place: the server on CPU"), "{rules}");
     assert!(result["costs"].as_array().unwrap().is_empty(), "what a server costs alone");

@@ -1,8 +1,10 @@
+use super::super::{Measured, conclude};
 use super::values::quantile;
 use super::*;
 use lab_histogram::Histogram;
-use lab_result::comparison::SetPlan;
 use lab_result::comparison::Shift;
+use lab_result::comparison::{ComparisonFile, SetPlan};
+use std::sync::atomic::AtomicBool;
 
 const LOAD: &str = "50 %";
 
@@ -94,6 +96,57 @@ fn late_queries_void_latencies_and_not_what_an_answer_costs() {
     assert!(found.omitted[0].reason.contains("late in 24 of 24 blocks"), "{:?}", found.omitted);
     let (invalid, notes) = super::super::judge(&by_cpu, &disturbed(24));
     assert!(invalid.is_empty() && notes[0].contains("24 of 24 blocks"), "{invalid:?} {notes:?}");
+}
+
+#[test]
+fn each_load_is_judged_by_its_own_pairs() {
+    let mut plan = plan(&[("p50", 0.02), ("cpu", 0.02)]);
+    plan.loads.push(Load { name: "10 %".into(), ..plan.loads[0].clone() });
+    let of_b = |count: usize| {
+        let quiet = blocks(12, 5).into_iter().filter(|block| block.load != "idle");
+        let quiet = quiet.map(|block| Block { load: "10 %".into(), ..block });
+        let mut all: Vec<_> = blocks(12, 5).into_iter().chain(quiet).collect();
+        let mine = all.iter_mut().filter(|block| block.load == LOAD && block.side == "b");
+        mine.take(count).for_each(|block| block.faults = vec!["steal".into()]);
+        all
+    };
+    assert_eq!(findings(&plan, &of_b(3), &[]).all.len(), 4);
+    // A sixth of the blocks of the load, and a third of its pairs.
+    let found = findings(&plan, &of_b(4), &[]);
+    let cells: Vec<_> =
+        found.all.iter().map(|found| (&*found.cell.metric, &*found.cell.load)).collect();
+    assert_eq!(cells, [("p50", LOAD), ("p50", "10 %"), ("cpu", "10 %")], "what decides is shown");
+    assert!(found.omitted[0].reason.contains("4 of 24 blocks are disturbed"), "{found:?}");
+    let reason = "at 50 % (s) 4 of 24 blocks are disturbed";
+    assert_eq!(super::super::judge(&plan, &of_b(4)).0, [reason]);
+    assert_eq!(super::super::judge(&plan, &of_b(3)).0, [""; 0]);
+    let file = concluded(plan, of_b(4));
+    assert_eq!(
+        (file.invalid_because, file.verdict),
+        (vec![reason.to_owned()], Verdict::Inconclusive)
+    );
+}
+
+fn concluded(plan: ComparisonPlan, comparison: Vec<Block>) -> ComparisonFile {
+    let measured = Measured {
+        noise: Vec::new(),
+        comparison,
+        provenance: lab_result::Provenance::default(),
+        parties: Default::default(),
+        started: std::time::SystemTime::now(),
+    };
+    conclude(plan, String::new(), measured, &AtomicBool::new(false))
+}
+
+#[test]
+fn without_what_decides_a_comparison_is_invalid() {
+    let mut blind = blocks(12, 5);
+    assert_eq!(concluded(plan(&[("cpu", 0.02)]), blind.clone()).invalid_because, [""; 0]);
+    blind.iter_mut().for_each(|block| block.cpu_ns = None);
+    let file = concluded(plan(&[("cpu", 0.02), ("p50", 0.02)]), blind);
+    let [reason] = &file.invalid_because[..] else { panic!("{:?}", file.invalid_because) };
+    assert!(reason.starts_with("what decides, cpu at 50 % (s), was not measured: "), "{reason}");
+    assert_eq!((file.verdict, file.findings.len()), (Verdict::Inconclusive, 1));
 }
 
 #[test]
