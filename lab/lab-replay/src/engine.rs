@@ -81,6 +81,8 @@ pub(crate) struct Report {
     pub(crate) blocked: u64,
     pub(crate) sockets: u64,
     pub(crate) reused: u64,
+    /// Connections that were closed for want of sockets.
+    pub(crate) closed: u64,
     pub(crate) sockets_max: usize,
     /// Queries that were sent with another ID than recorded.
     pub(crate) other_ids: u64,
@@ -181,6 +183,7 @@ impl<'a> Engine<'a> {
             blocked: self.blocked,
             sockets: self.lanes.opened,
             reused: self.lanes.reused,
+            closed: self.lanes.closed,
             sockets_max: self.lanes.sockets_max(),
             other_ids: self.other_ids,
             starved: self.starved,

@@ -64,11 +64,23 @@ pub struct Fidelity {
     /// By how much queries arrived later than planned, in nanoseconds, and the most in either direction; known
     /// only if all arrived.
     pub errors: Option<(Quartiles<i64>, u64)>,
+    /// Queries whose planned time is not that of the recording, see [`Plan::moved`].
+    pub moved: u64,
+}
+
+/// When the queries of a replay are to arrive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Nanoseconds from the start of the replay, in rising order.
+    pub times: Vec<u64>,
+    /// Queries that stand too far behind later ones in the recording: they are planned for when they are read.
+    pub moved: u64,
 }
 
 impl Fidelity {
-    /// Compares times in nanoseconds, both in rising order.
-    pub fn of(planned: &[u64], arrived: &[u64]) -> Self {
+    /// Compares a plan with times in nanoseconds, in rising order.
+    pub fn of(plan: &Plan, arrived: &[u64]) -> Self {
+        let (planned, moved) = (&plan.times, plan.moved);
         let mut errors: Vec<i64> = planned.iter().zip(arrived).map(|(p, a)| gap(*p, *a)).collect();
         let all = planned.len() == arrived.len();
         // If some are missing, neighbours are not known, but the first ones are likely to be the same.
@@ -87,6 +99,7 @@ impl Fidelity {
             planned_gaps: quartiles(&mut gaps(&planned)),
             arrived_gaps: quartiles(&mut gaps(&arrived)),
             errors: all.then(|| (quartiles(&mut errors), most)),
+            moved,
         }
     }
 
@@ -95,6 +108,7 @@ impl Fidelity {
     pub fn is_met(&self) -> bool {
         let near = |(planned, arrived): (&u64, &u64)| planned.abs_diff(*arrived) <= TIME_ERROR;
         self.planned > 0
+            && self.moved == 0
             && self.planned == self.arrived
             && self.seconds.iter().all(|second| second.keeps_rate() && second.keeps_gaps())
             && self.planned_gaps.iter().zip(&self.arrived_gaps).all(near)
@@ -105,11 +119,7 @@ impl Fidelity {
 }
 
 /// When queries over UDP are to leave, in nanoseconds from the start of the replay.
-pub fn plan(
-    settings: &Settings,
-    survey: &Survey,
-    open: &Open<'_>,
-) -> Result<Vec<u64>, ReplayError> {
+pub fn plan(settings: &Settings, survey: &Survey, open: &Open<'_>) -> Result<Plan, ReplayError> {
     let timing = check(settings, survey)?;
     let (sender, steps) = mpsc::sync_channel::<Vec<feed::Step>>(BATCHES_MAX);
     std::thread::scope(|scope| {
@@ -121,7 +131,8 @@ pub fn plan(
         let times = steps.into_iter().flatten().filter(is_query).map(|step| step.intended);
         let times: Vec<u64> = times.collect();
         let lost = || ReplayError::Thread(std::io::Error::other("it panicked"));
-        reading.join().unwrap_or_else(|_| Err(lost())).map(|_| times)
+        let read = reading.join().unwrap_or_else(|_| Err(lost()))?;
+        Ok(Plan { times, moved: read.disorder })
     })
 }
 
@@ -179,11 +190,15 @@ mod tests {
         times
     }
 
+    fn plan(times: &[u64]) -> Plan {
+        Plan { times: times.to_vec(), moved: 0 }
+    }
+
     #[test]
     fn another_clock_is_no_error() {
         let planned = times(3);
         let arrived: Vec<_> = planned.iter().map(|time| time + 5 * SECOND + 77).collect();
-        let found = Fidelity::of(&planned, &arrived);
+        let found = Fidelity::of(&plan(&planned), &arrived);
         assert!(found.is_met(), "{found:?}");
         assert_eq!((found.seconds.len(), found.errors), (3, Some(([0; 3], 0))));
         assert!(found.seconds.iter().all(|second| second.planned == second.arrived));
@@ -211,10 +226,15 @@ mod tests {
             let mut arrived: Vec<_> =
                 planned.iter().enumerate().filter_map(|(n, time)| fault(n, *time)).collect();
             arrived.sort_unstable();
-            assert!(!Fidelity::of(&planned, &arrived).is_met(), "{what}");
+            assert!(!Fidelity::of(&plan(&planned), &arrived).is_met(), "{what}");
         }
-        assert!(!Fidelity::of(&planned, &[]).is_met());
-        let nothing = Fidelity::of(&[], &[]);
+        assert!(!Fidelity::of(&plan(&planned), &[]).is_met());
+        let moved = Plan { moved: 1, ..plan(&planned) };
+        assert!(
+            !Fidelity::of(&moved, &planned).is_met(),
+            "what was planned is not what was recorded"
+        );
+        let nothing = Fidelity::of(&plan(&[]), &[]);
         assert!(nothing.seconds.is_empty() && !nothing.is_met(), "{nothing:?}");
     }
 
@@ -224,7 +244,7 @@ mod tests {
         // In the first second pairs of queries, 20 ms apart.
         let pairs = |n: usize, time: &u64| if n < 100 { time - time % 20_000_000 } else { *time };
         let arrived: Vec<_> = planned.iter().enumerate().map(|(n, time)| pairs(n, time)).collect();
-        let found = Fidelity::of(&planned, &arrived);
+        let found = Fidelity::of(&plan(&planned), &arrived);
         let [first, second] = [0, 1].map(|at| found.seconds[at]);
         assert_eq!((first.planned, first.arrived, first.gap_error), (100, 100, 10_000_000));
         assert!(!first.keeps_gaps() && second.keeps_gaps());

@@ -72,6 +72,8 @@ pub(crate) struct Lanes {
     pub(crate) opened: u64,
     /// How often a UDP socket was given to another source.
     pub(crate) reused: u64,
+    /// How many connections gave way to others.
+    pub(crate) closed: u64,
 }
 
 /// Where a message goes.
@@ -95,6 +97,7 @@ impl Lanes {
             serials: 0,
             opened: 0,
             reused: 0,
+            closed: 0,
         }
     }
 
@@ -143,10 +146,13 @@ impl Lanes {
             self.give(at, key);
             return Found::Lane(at);
         }
-        match self.oldest().find(|(_, lane)| lane.waiting == 0) {
-            Some((at, _)) => Found::New(Some(at)),
-            None => Found::None,
-        }
+        let idle = self.oldest().find(|(_, lane)| lane.waiting == 0);
+        let Some((at, is_udp)) = idle.map(|(at, lane)| (at, matches!(lane.kind, Kind::Udp(_))))
+        else {
+            return Found::None;
+        };
+        *(if is_udp { &mut self.reused } else { &mut self.closed }) += 1;
+        Found::New(Some(at))
     }
 
     /// Gives a UDP socket to another source. What it was asked before is still matched by its ID.
@@ -281,6 +287,6 @@ mod tests {
         assert!(lanes.same(at, serial).is_none());
         lanes.get_mut(at).unwrap().waiting = 1;
         assert!(matches!(lanes.find(key(3), first), Found::None));
-        assert_eq!((lanes.opened, lanes.reused), (2, 0));
+        assert_eq!((lanes.opened, lanes.reused, lanes.closed), (2, 1, 0));
     }
 }

@@ -33,6 +33,7 @@ mod limits;
 mod matching;
 mod past;
 mod places;
+mod remarks;
 pub mod replay;
 pub mod select;
 pub mod survey;

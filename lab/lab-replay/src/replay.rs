@@ -7,6 +7,7 @@ use crate::lanes::Plan;
 use crate::limits::{BATCHES_MAX, FLIGHT_KEPT, SPAN_MAX};
 use crate::past::Past;
 use crate::places::{Places, settle};
+use crate::remarks;
 use crate::survey::{Moment, Survey, survey};
 use crate::{Addresses, Comparison, Over, Recording, Sample};
 use lab_load::host::{self, Counters};
@@ -32,8 +33,6 @@ const SPIN_RATE: f64 = 5_000.0;
 const OTHER_DESCRIPTORS: u64 = 64;
 /// The part of the ports of a local address that is used.
 const PORTS_PART: f64 = 0.9;
-/// Lateness in nanoseconds that is counted.
-const LATE: u64 = 1_000_000;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -308,8 +307,10 @@ fn finish(
     host: Counters,
     interrupted: bool,
 ) -> Replayed {
-    let notes = notes(&report, &read);
-    let Report { books, comparison, errors, .. } = report;
+    let queries = config.queries.unwrap_or(0);
+    let (notes, faults) =
+        (remarks::notes(&report, &read), remarks::faults(&report, &read, queries));
+    let Report { books, comparison, .. } = report;
     config.clients = usize::try_from(report.sockets).unwrap_or(usize::MAX);
     let streams = over_connections(settings);
     let by_transport = [(Transport::Udp, books.udp), (streams, books.tcp)];
@@ -348,41 +349,9 @@ fn finish(
         verdict: judge::Verdict::default(),
     };
     outcome.verdict = judge::judge(&config, &outcome);
-    for (text, count) in errors {
-        outcome.verdict.invalid.push(format!("{count} queries could not be sent: {text}"));
-    }
+    outcome.verdict.invalid.extend(faults);
     outcome.verdict.notes.extend(notes);
     Replayed { config, outcome, comparison }
-}
-
-/// What a reader should know of how the recording was followed.
-fn notes(report: &Report, read: &Read) -> Vec<String> {
-    let mut notes = Vec::new();
-    let mut late = report.books.udp.lateness.clone();
-    late.merge(&report.books.tcp.lateness);
-    let late = late.count_above(LATE);
-    let most = report.sockets_max;
-    let all = [
-        (late, "queries left more than 1 ms after their time".to_owned()),
-        (report.starved, "of them were not read yet when their time came".to_owned()),
-        (
-            report.reused,
-            format!("times a socket was given to another source: there were {most} sockets at most"),
-        ),
-        (
-            report.other_ids,
-            "queries had another ID than recorded, which was in use on their socket".to_owned(),
-        ),
-        (
-            read.disorder,
-            "queries stand behind later ones in the recording by more than 100 ms: they left when they were read"
-                .to_owned(),
-        ),
-    ];
-    for (count, text) in all.into_iter().filter(|(count, _)| *count > 0) {
-        notes.push(format!("{count} {text}"));
-    }
-    notes
 }
 
 fn lab_nanos(duration: Duration) -> u64 {

@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let survey = look(&settings, &open)?;
     if args.fidelity {
         let planned = lab_replay::fidelity::plan(&settings, &survey, &open)?;
-        if planned.is_empty() {
+        if planned.times.is_empty() {
             bail!("--fidelity needs queries over UDP, and none is to be replayed");
         }
         return fidelity::measure(&planned, args.no_version, args.output.json);

@@ -131,6 +131,15 @@ fn times_that_go_back_are_followed_in_order_and_those_too_far_back_are_said() {
     check_books(&replayed, 21);
     let notes = &replayed.outcome.verdict.notes;
     assert!(notes.iter().any(|found| found.starts_with("1 ") && found.contains(note)), "{notes:?}");
+    let invalid = &replayed.outcome.verdict.invalid;
+    let why = "1 of 21 queries were sent when they were read";
+    assert!(invalid.iter().any(|found| found.contains(why)), "{invalid:?}");
+    let plan = lab_replay::fidelity::plan(
+        &settings,
+        &look(&settings, &|| capture(far.file())).unwrap(),
+        &|| capture(far.file()),
+    );
+    assert_eq!(plan.unwrap().moved, 1);
 }
 
 proptest! {

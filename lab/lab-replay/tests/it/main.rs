@@ -240,6 +240,29 @@ fn more_sources_than_sockets_share_them_and_it_is_said() {
 }
 
 #[test]
+fn connections_that_are_closed_for_want_of_sockets_make_a_replay_invalid() {
+    let (mut pcap, asked) = (Pcap::new(), query(1, "a.example"));
+    (0..40).for_each(|n| {
+        pcap.connection(u64::from(n) * 10_000_000, 1, 4_000 + n, &[&asked], false);
+    });
+    (0..40).for_each(|n| {
+        pcap.more(SECOND + u64::from(n) * 10_000_000, 1, 4_000 + n, &[&asked], &[&asked]);
+    });
+    let server = servers::Server::start();
+    let invalid = |sockets| {
+        let settings = Settings { sockets: Some(sockets), ..settings(server.address) };
+        let replayed = run(&settings, &pcap.file()).unwrap();
+        check_books(&replayed, 80);
+        assert_eq!(replayed.outcome.tally.counts.answered, 80);
+        let verdict = replayed.outcome.verdict;
+        verdict.invalid.into_iter().find(|why| why.contains("for want of sockets"))
+    };
+    assert_eq!(invalid(40), None);
+    let found = invalid(8).unwrap();
+    assert!(found.starts_with("72 of 80 connections were closed"), "{found}");
+}
+
+#[test]
 fn a_server_that_loses_and_delays_is_seen_as_one() {
     let mut pcap = Pcap::new();
     (0..1_000)

@@ -5,7 +5,7 @@ use crate::child::Scratch;
 use crate::term::{self, Style, Table};
 use anyhow::{Context, Result, bail};
 use lab_replay::Fidelity;
-use lab_replay::fidelity::{RATE_ERROR, SecondOf, TIME_ERROR};
+use lab_replay::fidelity::{Plan, RATE_ERROR, SecondOf, TIME_ERROR};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -25,7 +25,7 @@ pub(super) fn target() -> Result<SocketAddr> {
 
 /// Replays with the arguments of this program to an echo in a namespace of its own and compares its arrivals with
 /// `planned`; the exit code is that of the replay, or says that the arrivals are too far off.
-pub(super) fn measure(planned: &[u64], no_version: bool, as_json: bool) -> Result<ExitCode> {
+pub(super) fn measure(planned: &Plan, no_version: bool, as_json: bool) -> Result<ExitCode> {
     let scratch = Scratch::new()?;
     let file = scratch.path().join("arrivals");
     let network = Network::new()?;
@@ -87,10 +87,10 @@ impl Echo {
             "--arrivals-file",
         ]);
         command.arg(arrivals).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // The replay gets what is left.
+        // The thread that sends has the last one.
         let cpus = lab_sys::cpu::allowed()?;
-        let last = if cpus.len() > 1 { cpus.last().copied() } else { None };
-        let cpus: Vec<_> = last.into_iter().collect();
+        let first = if cpus.len() > 1 { cpus.first().copied() } else { None };
+        let cpus: Vec<_> = first.into_iter().collect();
         let mut echo = Self(lab_sys::cpu::spawn_confined(&mut command, &cpus)?);
         let mut line = String::new();
         if let Some(errors) = echo.0.stderr.take() {
@@ -147,6 +147,10 @@ fn text(found: &Fidelity) -> String {
     lines.push(by_second(found, &format!("gaps within {limit}"), SecondOf::keeps_gaps, |second| {
         format!("quartiles off by {}", nanos(second.gap_error))
     }));
+    if found.moved > 0 {
+        let moved = term::count(found.moved);
+        lines.push(format!("  moved      {moved} stand too far behind later ones in the recording: planned for when they are read"));
+    }
     lines.push(match found.is_met() {
         true => term::paint(Style::Good, "FAITHFUL: queries arrived as they were recorded"),
         false => term::paint(Style::Bad, "NOT FAITHFUL: queries arrived otherwise than recorded"),
@@ -185,6 +189,7 @@ fn to_json(found: &Fidelity) -> Result<String> {
         "faithful": found.is_met(),
         "planned": found.planned,
         "arrived": found.arrived,
+        "moved": found.moved,
         "planned_gaps_ns": found.planned_gaps,
         "arrived_gaps_ns": found.arrived_gaps,
         "errors": errors,
