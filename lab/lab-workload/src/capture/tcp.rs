@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Octets of a connection that wait for others before them: beyond, those are taken to be missing.
 const WAITING_MAX: usize = 256 << 10;
-/// Connections that are followed at the same time; more push the oldest out.
+/// Connections that are followed at the same time; more push the oldest out, a part of all at once.
 const STREAMS_MAX: usize = 1 << 16;
+const PUSHED_OUT_PART: usize = 8;
 
 /// Both ends of a connection, the sender first.
 type Connection = (Peer, Peer);
@@ -75,13 +76,17 @@ impl Streams {
         result
     }
 
-    /// Gives up the connection that was silent for longest, but for `keep`.
+    /// Gives up the connections that were silent for longest, but for `keep`: a part of them at once, since all are
+    /// looked at for that. A capture of a flood has a million.
     fn push_out(&mut self, keep: Connection) {
-        let others = self.streams.iter().filter(|(connection, _)| **connection != keep);
-        let oldest =
-            others.min_by_key(|(_, stream)| stream.packet).map(|(connection, _)| *connection);
-        let stream = oldest.and_then(|connection| self.streams.remove(&connection));
-        self.faults.extend(stream.and_then(Stream::finish));
+        let mut packets: Vec<u64> = self.streams.values().map(|stream| stream.packet).collect();
+        let (_, last, _) = packets.select_nth_unstable(STREAMS_MAX / PUSHED_OUT_PART);
+        let last = *last;
+        let goes = |connection: &Connection, stream: &mut Stream| {
+            stream.packet <= last && *connection != keep
+        };
+        let gone = self.streams.extract_if(goes).filter_map(|(_, stream)| stream.finish());
+        self.faults.extend(gone);
     }
 
     /// What is left of all connections: packet and fault.
@@ -189,4 +194,33 @@ fn may_start(len: usize, known: &[u8], responses: bool) -> bool {
         (header.counts[0] == 1 || responses) && header.flags.has(Flags::QR) == responses
     };
     len >= HEADER_LEN && header.is_none_or(plausible)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_wire::framing::framed;
+
+    #[test]
+    fn a_flood_of_connections_pushes_out_the_oldest_and_ends() {
+        let mut streams = Streams::default();
+        let server: Peer = ([192, 0, 2, 53].into(), 53);
+        let client = |number: u32| -> Peer { (number.to_be_bytes().into(), 4_000) };
+        let first = |sequence| Segment { sequence, syn: sequence == 0, end: false };
+        let floods = 5 * STREAMS_MAX as u32;
+        for number in 0..floods {
+            let connection = (client(number), server);
+            streams.push(connection, number.into(), first(0), &[], |_| {}).unwrap();
+            assert!(streams.streams.len() <= STREAMS_MAX + 1);
+        }
+        // One of the last is still followed, in order.
+        let mut query = [0; HEADER_LEN].to_vec();
+        query[5] = 1;
+        let mut found = Vec::new();
+        let connection = (client(floods - 9), server);
+        let each = |message: &[u8]| found.push(message.to_vec());
+        streams.push(connection, floods.into(), first(1), &framed(&query), each).unwrap();
+        assert_eq!(found, [query]);
+        assert!(!streams.streams.contains_key(&(client(0), server)));
+    }
 }
