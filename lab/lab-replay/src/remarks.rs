@@ -23,8 +23,8 @@ pub(crate) fn faults(report: &Report, read: &Read, queries: u64) -> Vec<String> 
     if report.closed as f64 > PART_MAX * opened as f64 {
         let (closed, most) = (report.closed, report.sockets_max);
         faults.push(format!(
-            "{closed} of {opened} connections were closed for want of sockets, of which there are {most}: others \
-             began that nobody recorded"
+            "{closed} of {opened} connections were closed for want of sockets, of which there are {most}: \
+             connections that were not recorded took their place"
         ));
     }
     faults

@@ -344,7 +344,6 @@ fn decided_after(plan: &ComparisonPlan, blocks: &[Block]) -> Option<usize> {
 /// Whether the machine was quiet enough for what decides: reasons against, and notes. What left late says
 /// nothing about latencies, and still what an answer cost, how much memory is held, and what was lost.
 fn judge(plan: &ComparisonPlan, blocks: &[Block]) -> (Vec<String>, Vec<String>) {
-    let by_latency = findings::decides_by_latency(plan);
     let loaded = || blocks.iter().filter(|block| block.load != "idle");
     let used = loaded().filter(|block| block.used).count();
     let again = loaded().filter(|block| !block.used).count();
@@ -357,7 +356,7 @@ fn judge(plan: &ComparisonPlan, blocks: &[Block]) -> (Vec<String>, Vec<String>) 
     }
     if let Some(first) = kept.first().and_then(|block| block.faults.first()) {
         let text = format!("{} of {used} blocks are disturbed, the first: {first}", kept.len());
-        let spoilt = kept.iter().filter(|block| by_latency || !block.only_late).count();
+        let spoilt = kept.iter().filter(|block| !block.only_late).count();
         if spoilt as f64 > DISTURBED_MAX * used as f64 {
             invalid.push(text);
         } else {

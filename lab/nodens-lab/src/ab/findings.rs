@@ -310,11 +310,6 @@ fn centred(finding: &Finding) -> Vec<f64> {
     finding.differences.iter().map(|difference| difference - centre).collect()
 }
 
-/// Whether a latency decides. Late queries then leave no verdict at all.
-pub(crate) fn decides_by_latency(plan: &ComparisonPlan) -> bool {
-    Metric::of(&plan.primary.metric).is_some_and(Metric::is_latency)
-}
-
 /// CPU = idle + per answer × rate, and the growth of memory, for each side and set.
 pub(crate) fn costs(plan: &ComparisonPlan, blocks: &[Block]) -> Vec<Cost> {
     let mut costs = Vec::new();

@@ -30,12 +30,13 @@ pub(super) fn undisturbed(metric: Metric, blocks: &[Block], load: &Load) -> Resu
     }
     let (late, disturbed) = (mine().filter(is_late).count(), mine().filter(spoils).count());
     let blocks = mine().count();
-    if late == disturbed {
-        return Err(format!("the generator sent queries late in {late} of {blocks} blocks"));
-    }
-    if late == 0 || !metric.is_latency() {
-        return Err(format!("{disturbed} of {blocks} blocks are disturbed"));
-    }
-    let text = "blocks are disturbed, with queries that left late in";
-    Err(format!("{disturbed} of {blocks} {text} {late} of them"))
+    Err(match metric.is_latency() {
+        true if late == disturbed => {
+            format!("the generator sent queries late in {late} of {blocks} blocks")
+        }
+        true if late > 0 => format!(
+            "{disturbed} of {blocks} blocks are disturbed, with queries that left late in {late} of them"
+        ),
+        _ => format!("{disturbed} of {blocks} blocks are disturbed"),
+    })
 }
