@@ -32,13 +32,13 @@ impl Keeper {
     /// A transfer is whole.
     pub(super) fn received(&mut self, exchange: &Exchange, received: Received) {
         let order = &exchange.order;
-        let (data, steps) = match received {
+        let (data, steps, way) = match received {
             Received::UpToDate(serial) => {
                 exchange.count(&self.counts, Came::UpToDate);
                 return self.up_to_date(order, serial);
             }
-            Received::Whole(data) => (data, Vec::new()),
-            Received::Changed(data, steps) => (data, steps),
+            Received::Whole(data) => (data, Vec::new(), Type::AXFR),
+            Received::Changed(data, steps) => (data, steps, Type::IXFR),
         };
         exchange.count(&self.counts, Came::Transferred);
         let (soa, records, version) = (data.soa().clone(), data.records(), data.clone());
@@ -54,7 +54,6 @@ impl Keeper {
         self.sweep_later(&zone);
         self.announce(&order.zone);
         let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
-        let way = if steps.is_empty() { Type::AXFR } else { Type::IXFR };
         let took = Duration::from_nanos(exchange.took_ns());
         let from = before.map_or_else(String::new, |soa| format!(" after {}", soa.serial().0));
         let text = format!(
