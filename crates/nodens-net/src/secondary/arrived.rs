@@ -7,9 +7,12 @@ use crate::clock;
 use nodens_core::log::Level;
 use nodens_wire::Type;
 use nodens_zone::counts::Result as Came;
+use nodens_zone::data::Data;
 use nodens_zone::incoming::{Incoming, Received};
+use nodens_zone::journal::Step;
 use nodens_zone::refresh::End;
 use nodens_zone::{Serial, Zone};
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Keeper {
@@ -47,10 +50,6 @@ impl Keeper {
         kept.zone.replace(data, &steps);
         let zone = kept.zone.clone();
         let read = self.read_catalog(&zone, &version);
-        let Some(kept) = self.kept(order) else { return };
-        let store = kept.store.as_mut().filter(|_| kept.not_followed.is_none());
-        let stored = store.map(|store| store.save(&version, &steps));
-        stored.into_iter().for_each(|stored| self.note_stored(order, stored));
         self.sweep_later(&zone);
         self.announce(&order.zone);
         let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
@@ -75,6 +74,16 @@ impl Keeper {
         self.recovered(order, soa.serial());
         self.ended(order, End::Transferred(soa.serial(), soa.timers()));
         self.follow_read(&zone, read);
+        self.store_version(order, &version, &steps);
+    }
+
+    /// Keeps what has come. A catalog comes after its members: a restart in between would take files of members that begin
+    /// anew for theirs, if it had the version that says so already.
+    fn store_version(&mut self, order: &Order, version: &Data, steps: &[Arc<Step>]) {
+        let Some(kept) = self.kept(order) else { return };
+        let store = kept.store.as_mut().filter(|_| kept.not_followed.is_none());
+        let stored = store.map(|store| store.save(version, steps));
+        stored.into_iter().for_each(|stored| self.note_stored(order, stored));
     }
 
     /// A primary was reached.
