@@ -110,9 +110,9 @@ impl Store {
         self.written.is_some()
     }
 
-    /// Leaves it to a later configuration.
+    /// Leaves it to a later configuration. That reads again what another process may have changed since.
     pub(super) fn leave_to(&self, zone: &SecondaryZone) {
-        if let Some(written) = self.written {
+        if let Some(written) = self.written.filter(|_| self.unsure.is_none()) {
             zone.set_stored(self.path.clone(), written);
         }
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::limits::STORE_LOCK_INTERVAL;
 use crate::secondary::store::Store;
 use nodens_zone::data::Edit;
+use nodens_zone::journal::{Packed, Step};
 use std::fs::File;
 
 /// The version that the folder has, with how many records.
@@ -268,4 +269,25 @@ fn a_keeper_that_is_to_end_has_not_read_what_is_stored() {
         drop(Keeper::new(&services, Sink::new(sender), waker, ends).unwrap());
         assert_eq!(service.restoring.is_done(), !is_ending);
     }
+}
+
+#[test]
+fn a_file_that_was_read_while_it_was_another_process_s_is_not_continued_after_a_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = Arc::new(SecondaryZone::new(zone(), vec!["127.0.0.1:1".parse().unwrap()]));
+    let mut predecessor = Store::new(folder.path(), &zone);
+    predecessor.save(&version(9, &[1]), &[]).unwrap();
+    let lock = File::create(folder.path().join("lock")).unwrap();
+    lock.try_lock().unwrap();
+    drop(keeper_of(std::slice::from_ref(&zone), folder.path()));
+    assert_eq!(zone.soa().map(|soa| soa.serial().0), Some(9));
+    predecessor.save(&version(10, &[1, 2, 3, 4]), &[]).unwrap();
+    drop(lock);
+    let mut keeper = keeper_of(std::slice::from_ref(&zone), folder.path());
+    let ends = |serial| Soa::new(soa(serial, 3600)).unwrap();
+    let (removed, added) = (Packed::default(), Packed::default());
+    let step = Step { from: ends(9), to: ends(11), removed, added };
+    let kept = keeper.areas[0].zones.get_mut(zone.origin()).unwrap();
+    kept.store.as_mut().unwrap().save(&version(11, &[1]), &[Arc::new(step)]).unwrap();
+    assert_eq!(stored(folder.path()), Some((11, 2)));
 }
