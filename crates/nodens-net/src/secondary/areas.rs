@@ -176,9 +176,9 @@ impl Keeper {
         if self.stopping.load(Ordering::Acquire) {
             return;
         }
-        let folder = folder.filter(|folder| !self.is_taken(&zone, folder));
         let lock = folder.map(|folder| self.lock_of(folder));
-        let (store, age) = match folder.zip(lock).map(|at| self.restore(&zone, at)) {
+        let lock = lock.filter(|lock| !self.is_taken(&zone, lock.folder()));
+        let (store, age) = match lock.map(|lock| self.restore(&zone, lock)) {
             Some((store, age)) => (Some(store), age),
             None => (None, None),
         };

@@ -11,7 +11,8 @@ use nodens_core::log::Level;
 use nodens_zone::Zone;
 use nodens_zone::image::file_name;
 use nodens_zone::secondary::SecondaryZone;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,11 @@ impl Keeper {
         if let Some(lock) = self.locks.get(folder.as_os_str()) {
             return lock.clone();
         }
-        let lock = Arc::new(Lock::of(folder, self.sink.clone()));
+        // In whatever ways it is written, it has one lock: a second one would find it to be another process's.
+        let real = real_folder(folder);
+        let known = self.locks.get(real.as_os_str()).cloned();
+        let lock = known.unwrap_or_else(|| Arc::new(Lock::of(&real, self.sink.clone())));
+        self.locks.insert(real.into_os_string(), lock.clone());
         self.locks.insert(folder.as_os_str().to_owned(), lock.clone());
         lock
     }
@@ -47,9 +52,9 @@ impl Keeper {
     pub(super) fn restore(
         &self,
         zone: &Arc<SecondaryZone>,
-        (folder, lock): (&Path, Arc<Lock>),
+        lock: Arc<Lock>,
     ) -> (Store, Option<Duration>) {
-        let mut store = Store::new(folder, zone).locked_by(lock);
+        let mut store = Store::new(lock.folder(), zone).locked_by(lock);
         if store.resume(zone) {
             return (store, None);
         }
@@ -120,4 +125,11 @@ impl Keeper {
             self.sink.line(Level::Error, ORIGIN, text);
         }
     }
+}
+
+/// The folder without links and whatever else can be written in several ways. One that cannot be made stays as it is:
+/// what is wrong with it is said of the zones that cannot be written.
+fn real_folder(folder: &Path) -> PathBuf {
+    let made = fs::create_dir_all(folder).and_then(|()| fs::canonicalize(folder));
+    made.unwrap_or_else(|_| folder.components().collect())
 }

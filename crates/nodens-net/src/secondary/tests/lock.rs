@@ -291,3 +291,27 @@ fn a_file_that_was_read_while_it_was_another_process_s_is_not_continued_after_a_
     kept.store.as_mut().unwrap().save(&version(11, &[1]), &[Arc::new(step)]).unwrap();
     assert_eq!(stored(folder.path()), Some((11, 2)));
 }
+
+#[test]
+fn a_folder_that_is_written_in_several_ways_has_one_lock_and_one_file_for_a_zone() {
+    let parent = tempfile::tempdir().unwrap();
+    let (folder, link) = (parent.path().join("zones"), parent.path().join("link"));
+    std::os::unix::fs::symlink("zones", &link).unwrap();
+    let ways = [folder.clone(), folder.join("."), parent.path().join("./zones/"), link];
+    let configured = |(number, folder): (usize, &std::path::PathBuf)| {
+        let primaries = vec!["127.0.0.1:1".parse().unwrap()];
+        let zone = Arc::new(SecondaryZone::new(name(&format!("{number}.test.")), primaries));
+        let (catalog, key, store, groups) = (None, None, Some(folder.clone()), Vec::new());
+        Configured { zone, catalog, key, store, groups }
+    };
+    let mut all: Vec<_> = ways.iter().enumerate().map(configured).collect();
+    let mut keeper = keeper_with(all.clone());
+    assert_eq!(keeper.take_folders(), None);
+    assert!(keeper.locks.values().all(|lock| lock.is_held()));
+    drop(keeper);
+    // Another block has a zone of the same name.
+    let [first, last] = [all.swap_remove(0), configured((0, &ways[3]))];
+    let keeper = keeper_of_blocks(vec![vec![first], vec![last]]);
+    let has_store = |area: usize| keeper.areas[area].zones[&name("0.test.")].store.is_some();
+    assert_eq!([has_store(0), has_store(1)], [true, false]);
+}
