@@ -22,7 +22,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// The zones of one directive.
 pub(super) struct Area {
@@ -131,7 +130,7 @@ impl Keeper {
         let (age, data) = (found.age, found.data().clone());
         found.serve(zone);
         let now = clock::mono_ns();
-        zone.note_reached(now.saturating_sub(nanoseconds(age)));
+        zone.note_reached(clock::before(now, age));
         let mut refresh = Refresh::new(zone.primaries().len());
         refresh.restore(now, data.soa(), age);
         self.drop_exchanges(index, zone.origin());
@@ -186,9 +185,8 @@ impl Keeper {
         let now = clock::mono_ns();
         let mut refresh = Refresh::new(zone.primaries().len());
         // A version that an earlier configuration has transferred, or an earlier process.
-        let since = |at| Duration::from_nanos(now.saturating_sub(at));
-        age.into_iter().for_each(|age| zone.note_reached(now.saturating_sub(nanoseconds(age))));
-        let age = age.or_else(|| zone.reached_ns().map(since));
+        age.into_iter().for_each(|age| zone.note_reached(clock::before(now, age)));
+        let age = age.or_else(|| zone.reached_ns().map(|at| clock::age(now, at)));
         if let (Some(soa), Some(age)) = (zone.soa(), age) {
             refresh.restore(now, &soa, age);
         }

@@ -89,7 +89,7 @@ impl Keeper {
     /// A primary was reached.
     pub(super) fn recovered(&mut self, order: &Order, serial: Serial) {
         let Some(kept) = self.kept(order) else { return };
-        kept.zone.note_reached(clock::mono_ns());
+        kept.zone.note_reached(clock::mono_ns().cast_signed());
         kept.zone.note_failure(kept.not_followed.as_deref());
         let had_failed = kept.failed.len();
         kept.failed.retain(|primary| *primary != order.primary.address);

@@ -117,7 +117,7 @@ impl Keeper {
         let kept = area.and_then(|area| area.zones.get_mut(zone.origin()));
         let Some(Kept { store: Some(store), is_unstored, .. }) = kept else { return };
         let Some((data, reached)) = zone.data().zip(zone.reached_ns()) else { return };
-        let age = Duration::from_nanos(clock::mono_ns().saturating_sub(reached));
+        let age = clock::age(clock::mono_ns(), reached);
         if let Err(error) = store.take_over(before, &data, age) {
             *is_unstored = true;
             self.counts.unwritten.add(1);

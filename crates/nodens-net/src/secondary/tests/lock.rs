@@ -315,3 +315,27 @@ fn a_folder_that_is_written_in_several_ways_has_one_lock_and_one_file_for_a_zone
     let has_store = |area: usize| keeper.areas[area].zones[&name("0.test.")].store.is_some();
     assert_eq!([has_store(0), has_store(1)], [true, false]);
 }
+
+#[test]
+fn a_zone_that_is_older_than_the_machine_runs_expires_in_time_after_a_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = Arc::new(SecondaryZone::new(zone(), vec!["127.0.0.1:1".parse().unwrap()]));
+    let ends = soa(7, u32::MAX);
+    Store::new(folder.path(), &zone).save(&data_of(&[ends]), &[]).unwrap();
+    let path = folder.path().join(nodens_zone::image::file_name(zone.origin()));
+    let days = Duration::from_secs(6 * 86_400);
+    let age = Duration::from_nanos(crate::clock::mono_ns()) + days;
+    let file = File::options().append(true).open(path).unwrap();
+    file.set_modified(std::time::SystemTime::now() - age).unwrap();
+    let left = || {
+        let keeper = keeper_of(std::slice::from_ref(&zone), folder.path());
+        let expires = keeper.areas[0].schedule.times(zone.origin()).1.unwrap();
+        Duration::from_nanos(expires - crate::clock::mono_ns())
+    };
+    let wanted = Duration::from_secs(u32::MAX.into()) - age;
+    for _ in 0..3 {
+        let left = left();
+        assert!(left.abs_diff(wanted) < PATIENCE, "{left:?} instead of {wanted:?}");
+    }
+    assert!(zone.reached_ns().is_some_and(|at| at < 0));
+}
