@@ -3,6 +3,7 @@
 use crate::limits::DISTANCE_AGE_MAX;
 use nodens_core::Now;
 use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 /// Reads both clocks.
 ///
@@ -16,6 +17,18 @@ pub fn now() -> Now {
 /// The monotonic clock alone, as [`Now::mono_ns`].
 pub(crate) fn mono_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
+}
+
+/// What was so long before this monotonic reading, which may be negative: before the machine started.
+pub(crate) fn before(now_ns: u64, age: Duration) -> i64 {
+    let age_ns = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
+    now_ns.cast_signed().saturating_sub(age_ns)
+}
+
+/// How long ago that was.
+pub(crate) fn age(now_ns: u64, at_ns: i64) -> Duration {
+    let age_ns = now_ns.cast_signed().saturating_sub(at_ns);
+    Duration::from_nanos(u64::try_from(age_ns).unwrap_or_default())
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {

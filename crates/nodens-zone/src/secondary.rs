@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use nodens_wire::Name;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod configured;
@@ -29,6 +29,9 @@ pub use known::Known;
 pub use notices::Notices;
 pub use primary::{Identity, Primary};
 
+/// When nothing was.
+const NEVER: i64 = i64::MIN;
+
 /// A zone, its primaries, and what is here of it.
 #[derive(Debug)]
 pub struct SecondaryZone {
@@ -40,8 +43,9 @@ pub struct SecondaryZone {
     served: Served,
     /// Locked while a version is replaced, so that it is of the version that is served.
     journal: Mutex<Journal>,
-    /// When a primary was last reached, in monotonic nanoseconds; 0 for never.
-    reached_ns: AtomicU64,
+    /// When a primary was last reached, in monotonic nanoseconds, which are negative before the machine started;
+    /// [`NEVER`] for never.
+    reached_ns: AtomicI64,
     /// When a primary is asked next, and when the zone expires; 0 for never.
     refresh_ns: AtomicU64,
     expires_ns: AtomicU64,
@@ -84,7 +88,7 @@ impl SecondaryZone {
             key: Mutex::default(),
             served: Served::default(),
             journal: Mutex::new(Journal::new(JOURNAL_OCTETS)),
-            reached_ns: AtomicU64::new(0),
+            reached_ns: AtomicI64::new(NEVER),
             refresh_ns: AtomicU64::new(0),
             expires_ns: AtomicU64::new(0),
             failure: Mutex::default(),
@@ -232,9 +236,9 @@ impl SecondaryZone {
         moved
     }
 
-    /// A primary was reached.
-    pub fn note_reached(&self, now_ns: u64) {
-        self.reached_ns.store(now_ns.max(1), Ordering::Relaxed);
+    /// A primary was reached then, in monotonic nanoseconds: perhaps before the machine started, where these are negative.
+    pub fn note_reached(&self, at_ns: i64) {
+        self.reached_ns.store(at_ns, Ordering::Relaxed);
     }
 
     /// A primary is asked again at one time, and the zone expires at the other.
@@ -248,9 +252,9 @@ impl SecondaryZone {
         *lock(&self.failure) = reason.map(Box::from);
     }
 
-    /// When a primary was last reached, in monotonic nanoseconds.
-    pub fn reached_ns(&self) -> Option<u64> {
-        Some(self.reached_ns.load(Ordering::Relaxed)).filter(|at| *at > 0)
+    /// See [`SecondaryZone::note_reached`].
+    pub fn reached_ns(&self) -> Option<i64> {
+        Some(self.reached_ns.load(Ordering::Relaxed)).filter(|at| *at != NEVER)
     }
 }
 
@@ -281,7 +285,7 @@ impl Zone for SecondaryZone {
             source: "secondary",
             data: self.served.load_full(),
             modified_s: None,
-            reached_ns: time(&self.reached_ns),
+            reached_ns: self.reached_ns(),
             refresh_ns: time(&self.refresh_ns),
             expires_ns: time(&self.expires_ns),
             journal: lock(&self.journal).octets(),

@@ -74,8 +74,8 @@ pub struct Sight {
     pub data: Option<Arc<Data>>,
     /// When its file was changed that is served, in seconds since 1970.
     pub modified_s: Option<i64>,
-    /// When a primary was last reached, in monotonic nanoseconds.
-    pub reached_ns: Option<u64>,
+    /// When a primary was last reached, in monotonic nanoseconds, which are negative before the machine started.
+    pub reached_ns: Option<i64>,
     /// When a primary is asked next.
     pub refresh_ns: Option<u64>,
     /// When the zone expires without a primary.

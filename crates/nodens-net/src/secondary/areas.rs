@@ -4,8 +4,7 @@ use super::ORIGIN;
 use super::catalogs::Catalogs;
 use super::exchange::nanoseconds;
 use super::keeper::Keeper;
-use super::lock::Lock;
-use super::store::{Found, Store, is_fresh};
+use super::store::{Found, Store};
 use crate::clock;
 use crate::fault::errno_text;
 use crate::limits::{STORE_LOCK_INTERVAL, SWEEP_INTERVAL};
@@ -15,7 +14,6 @@ use nodens_wire::Name;
 use nodens_zone::Zone;
 use nodens_zone::catalog::Catalog;
 use nodens_zone::data::Data;
-use nodens_zone::image::file_name;
 use nodens_zone::refresh::{Refresh, Schedule};
 use nodens_zone::secondary::{Configured, SecondaryService, SecondaryZone};
 use std::collections::HashMap;
@@ -24,7 +22,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// The zones of one directive.
 pub(super) struct Area {
@@ -133,7 +130,7 @@ impl Keeper {
         let (age, data) = (found.age, found.data().clone());
         found.serve(zone);
         let now = clock::mono_ns();
-        zone.note_reached(now.saturating_sub(nanoseconds(age)));
+        zone.note_reached(clock::before(now, age));
         let mut refresh = Refresh::new(zone.primaries().len());
         refresh.restore(now, data.soa(), age);
         self.drop_exchanges(index, zone.origin());
@@ -178,9 +175,9 @@ impl Keeper {
         if self.stopping.load(Ordering::Acquire) {
             return;
         }
-        let folder = folder.filter(|folder| !self.is_taken(&zone, folder));
         let lock = folder.map(|folder| self.lock_of(folder));
-        let (store, age) = match folder.zip(lock).map(|at| self.restore(&zone, at)) {
+        let lock = lock.filter(|lock| !self.is_taken(&zone, lock.folder()));
+        let (store, age) = match lock.map(|lock| self.restore(&zone, lock)) {
             Some((store, age)) => (Some(store), age),
             None => (None, None),
         };
@@ -188,9 +185,8 @@ impl Keeper {
         let now = clock::mono_ns();
         let mut refresh = Refresh::new(zone.primaries().len());
         // A version that an earlier configuration has transferred, or an earlier process.
-        let since = |at| Duration::from_nanos(now.saturating_sub(at));
-        age.into_iter().for_each(|age| zone.note_reached(now.saturating_sub(nanoseconds(age))));
-        let age = age.or_else(|| zone.reached_ns().map(since));
+        age.into_iter().for_each(|age| zone.note_reached(clock::before(now, age)));
+        let age = age.or_else(|| zone.reached_ns().map(|at| clock::age(now, at)));
         if let (Some(soa), Some(age)) = (zone.soa(), age) {
             refresh.restore(now, &soa, age);
         }
@@ -204,80 +200,13 @@ impl Keeper {
         self.sweep_later(&zone);
     }
 
-    fn lock_of(&mut self, folder: &Path) -> Arc<Lock> {
-        // As it is written: to compare paths part by part takes longer, once for each zone.
-        if let Some(lock) = self.locks.get(folder.as_os_str()) {
-            return lock.clone();
-        }
-        let lock = Arc::new(Lock::of(folder, self.sink.clone()));
-        self.locks.insert(folder.as_os_str().to_owned(), lock.clone());
-        lock
-    }
-
-    /// Whether another zone has the file that `zone` would have in this folder. The configuration has none
-    /// of these, but members of two catalogs may be.
-    fn is_taken(&self, zone: &SecondaryZone, folder: &Path) -> bool {
-        let is_there = |store: &Store| store.is_at(&folder.join(file_name(zone.origin())));
-        let is_taken =
-            self.areas.iter().filter_map(|area| area.zones.get(zone.origin())).any(|kept| {
-                let is_same = std::ptr::eq(&*kept.zone, zone);
-                !is_same && kept.store.as_ref().is_some_and(is_there)
-            });
-        if is_taken {
-            let text = format!("Failed to store zone {}: another one has its file", zone.origin());
-            self.sink.line(Level::Warning, ORIGIN, text);
-        }
-        is_taken
-    }
-
-    /// Serves what is in the file of a zone, unless something is served or that is too old.
-    /// Gives how old it is.
-    fn restore(
-        &self,
-        zone: &Arc<SecondaryZone>,
-        (folder, lock): (&Path, Arc<Lock>),
-    ) -> (Store, Option<Duration>) {
-        let mut store = Store::new(folder, zone).locked_by(lock);
-        if store.resume(zone) {
-            return (store, None);
-        }
-        let found = match store.load(zone) {
-            Ok(found) => found.filter(|_| zone.soa().is_none()),
-            Err(error) => {
-                self.counts.unread.add(1);
-                let reason = errno_text(&error);
-                let text = format!("Failed to read stored zone {}: {reason}", zone.origin());
-                self.sink.line(Level::Warning, ORIGIN, text);
-                None
-            }
-        };
-        let Some(found) = found else { return (store, None) };
-        if !is_fresh(found.data(), found.age) {
-            self.remember_members(zone, found.data());
-            return (store, None);
-        }
-        let age = found.age;
-        let serial = found.data().soa().serial().0;
-        if let Some(at) = found.damaged_at {
-            let text = format!(
-                "Failed to read all of stored zone {}: cut or damaged at octet {at}, behind serial {serial}",
-                zone.origin()
-            );
-            self.sink.line(Level::Warning, ORIGIN, text);
-        }
-        let (zones, records) = self.restored.get();
-        self.restored.set((zones + 1, records + found.data().records()));
-        found.serve(zone);
-        (store, Some(age))
-    }
-
     /// Whether members of this zone are served for any directive.
     pub(super) fn is_catalog(&self, zone: &Arc<SecondaryZone>) -> bool {
         self.areas.iter().any(|area| area.follows(zone).is_some())
     }
 
     /// A catalog's members outlive it. Its file says which they are.
-    fn remember_members(&self, zone: &Arc<SecondaryZone>, data: &Data) {
+    pub(super) fn remember_members(&self, zone: &Arc<SecondaryZone>, data: &Data) {
         if !self.is_catalog(zone) || zone.catalog().is_some() {
             return;
         }
@@ -302,24 +231,25 @@ impl Keeper {
 
     /// Keeps a zone no more, unless another directive has it.
     pub(super) fn forget(&mut self, index: usize, name: &Name) {
-        let Some(area) = self.areas.get_mut(index) else { return };
+        self.release(index, name).into_iter().for_each(|mut store| store.remove());
+    }
+
+    /// See [`Keeper::forget`]; gives the file of a zone that no other directive has.
+    pub(super) fn release(&mut self, index: usize, name: &Name) -> Option<Store> {
+        let area = self.areas.get_mut(index)?;
         area.schedule.remove(name);
         area.service.notices.asked(name);
         let kept = area.zones.remove(name);
         self.drop_exchanges(index, name);
-        let Some(Kept { zone, store, .. }) = kept else { return };
+        let Kept { zone, store, .. } = kept?;
         let heir = (0..self.areas.len()).find(|other| {
             *other != index && self.areas.get(*other).is_some_and(|area| area.serves(&zone))
         });
-        match (heir, store) {
-            (Some(heir), store) => {
-                let folder = store.as_ref().and_then(Store::folder);
-                store.into_iter().for_each(|store| store.leave_to(&zone));
-                self.keep(heir, zone, folder.as_deref());
-            }
-            (None, Some(mut store)) => store.remove(),
-            (None, None) => {}
-        }
+        let Some(heir) = heir else { return store };
+        let folder = store.as_ref().and_then(Store::folder);
+        store.into_iter().for_each(|store| store.leave_to(&zone));
+        self.keep(heir, zone, folder.as_deref());
+        None
     }
 }
 

@@ -7,9 +7,12 @@ use crate::clock;
 use nodens_core::log::Level;
 use nodens_wire::Type;
 use nodens_zone::counts::Result as Came;
+use nodens_zone::data::Data;
 use nodens_zone::incoming::{Incoming, Received};
+use nodens_zone::journal::Step;
 use nodens_zone::refresh::End;
 use nodens_zone::{Serial, Zone};
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Keeper {
@@ -32,13 +35,13 @@ impl Keeper {
     /// A transfer is whole.
     pub(super) fn received(&mut self, exchange: &Exchange, received: Received) {
         let order = &exchange.order;
-        let (data, steps) = match received {
+        let (data, steps, way) = match received {
             Received::UpToDate(serial) => {
                 exchange.count(&self.counts, Came::UpToDate);
                 return self.up_to_date(order, serial);
             }
-            Received::Whole(data) => (data, Vec::new()),
-            Received::Changed(data, steps) => (data, steps),
+            Received::Whole(data) => (data, Vec::new(), Type::AXFR),
+            Received::Changed(data, steps) => (data, steps, Type::IXFR),
         };
         exchange.count(&self.counts, Came::Transferred);
         let (soa, records, version) = (data.soa().clone(), data.records(), data.clone());
@@ -47,14 +50,9 @@ impl Keeper {
         kept.zone.replace(data, &steps);
         let zone = kept.zone.clone();
         let read = self.read_catalog(&zone, &version);
-        let Some(kept) = self.kept(order) else { return };
-        let store = kept.store.as_mut().filter(|_| kept.not_followed.is_none());
-        let stored = store.map(|store| store.save(&version, &steps));
-        stored.into_iter().for_each(|stored| self.note_stored(order, stored));
         self.sweep_later(&zone);
         self.announce(&order.zone);
         let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
-        let way = if steps.is_empty() { Type::AXFR } else { Type::IXFR };
         let took = Duration::from_nanos(exchange.took_ns());
         let from = before.map_or_else(String::new, |soa| format!(" after {}", soa.serial().0));
         let text = format!(
@@ -76,12 +74,22 @@ impl Keeper {
         self.recovered(order, soa.serial());
         self.ended(order, End::Transferred(soa.serial(), soa.timers()));
         self.follow_read(&zone, read);
+        self.store_version(order, &version, &steps);
+    }
+
+    /// Keeps what has come. A catalog comes after its members: a restart in between would take files of members that begin
+    /// anew for theirs, if it had the version that says so already.
+    fn store_version(&mut self, order: &Order, version: &Data, steps: &[Arc<Step>]) {
+        let Some(kept) = self.kept(order) else { return };
+        let store = kept.store.as_mut().filter(|_| kept.not_followed.is_none());
+        let stored = store.map(|store| store.save(version, steps));
+        stored.into_iter().for_each(|stored| self.note_stored(order, stored));
     }
 
     /// A primary was reached.
     pub(super) fn recovered(&mut self, order: &Order, serial: Serial) {
         let Some(kept) = self.kept(order) else { return };
-        kept.zone.note_reached(clock::mono_ns());
+        kept.zone.note_reached(clock::mono_ns().cast_signed());
         kept.zone.note_failure(kept.not_followed.as_deref());
         let had_failed = kept.failed.len();
         kept.failed.retain(|primary| *primary != order.primary.address);

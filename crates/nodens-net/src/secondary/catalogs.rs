@@ -174,7 +174,15 @@ impl Keeper {
     /// Keeps a member, in the place of one of its name that begins anew or comes from elsewhere.
     fn begin(&mut self, index: usize, zone: Arc<SecondaryZone>, folder: Option<&Path>) {
         let kept = self.areas.get(index).and_then(|area| area.zones.get(zone.origin()));
-        if kept.is_some_and(|kept| !Arc::ptr_eq(&kept.zone, &zone)) {
+        let before = kept.map(|kept| &kept.zone).filter(|before| !Arc::ptr_eq(before, &zone));
+        let is_moved =
+            before.is_some_and(|before| zone.soa().is_some() && zone.soa() == before.soa());
+        if is_moved {
+            let before = self.release(index, zone.origin());
+            return self.keep_moved(index, &zone, before, folder);
+        }
+        // What begins anew must not find the file of the one before.
+        if before.is_some() {
             self.forget(index, zone.origin());
         }
         if self.keeper_of(&zone).is_none() {

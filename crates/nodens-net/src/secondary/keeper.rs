@@ -40,7 +40,7 @@ pub(super) struct Keeper {
     pub(super) sweep_at: Option<u64>,
     random: Random,
     buffer: Vec<u8>,
-    /// Of the folders that zones are kept in.
+    /// Of the folders that zones are kept in, by each way in which these are written.
     pub(super) locks: HashMap<OsString, Arc<Lock>, RandomState>,
     /// How many of them another process had at the last look.
     pub(super) foreign: usize,

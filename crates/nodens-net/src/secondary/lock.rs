@@ -83,6 +83,11 @@ impl Lock {
         Self { folder: folder.to_owned(), state: Mutex::new(state), sink }
     }
 
+    /// The folder.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Whether the folder is ours now. Tries again from time to time if it is not.
     pub(super) fn is_held(&self) -> bool {
         let mut state = self.lock();

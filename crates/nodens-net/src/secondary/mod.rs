@@ -8,6 +8,7 @@ mod areas;
 mod arrived;
 mod catalogs;
 mod exchange;
+mod files;
 mod keeper;
 mod link;
 mod lock;

@@ -90,6 +90,11 @@ impl Store {
         self.path.parent().map(Path::to_owned)
     }
 
+    /// Whether it is the file of `other`.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+
     /// Whether it is this file.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         self.path == path
@@ -105,11 +110,37 @@ impl Store {
         self.written.is_some()
     }
 
-    /// Leaves it to a later configuration.
-    pub(super) fn leave_to(self, zone: &SecondaryZone) {
-        if let Some(written) = self.written {
-            zone.set_stored(self.path, written);
+    /// Leaves it to a later configuration. That reads again what another process may have changed since.
+    pub(super) fn leave_to(&self, zone: &SecondaryZone) {
+        if let Some(written) = self.written.filter(|_| self.unsure.is_none()) {
+            zone.set_stored(self.path.clone(), written);
         }
+    }
+
+    /// Whether it is the same file as `before`, and goes on with what that had.
+    fn continues(&self, before: &Self) -> bool {
+        self.is_same(before) && self.written.is_some() && self.written == before.written
+    }
+
+    /// Keeps what is served already, of which `before` was the file; a primary was last reached so long ago.
+    ///
+    /// # Errors
+    /// As [`Store::save`].
+    pub(super) fn take_over(
+        &mut self,
+        before: Option<&Self>,
+        data: &Data,
+        age: Duration,
+    ) -> io::Result<()> {
+        if before.is_some_and(|before| self.continues(before)) {
+            return Ok(());
+        }
+        self.save(data, &[])?;
+        let reached = SystemTime::now().checked_sub(age);
+        if let Some(reached) = reached.filter(|_| self.written.is_some()) {
+            self.set_time(reached);
+        }
+        Ok(())
     }
 
     /// What the file has; nothing if there is none.
@@ -213,21 +244,21 @@ impl Store {
             return Ok(());
         }
         let is_written = self.written.is_some_and(|written| written.serial == data.soa().serial());
-        if is_written && self.set_time() { Ok(()) } else { self.save(data, &[]) }
+        if is_written && self.set_time(SystemTime::now()) { Ok(()) } else { self.save(data, &[]) }
     }
 
     /// A primary was reached now, and what is served is not to be kept: the file is as good as it was.
     pub(super) fn renew(&mut self) {
         if self.is_ours() {
-            self.set_time();
+            self.set_time(SystemTime::now());
         }
     }
 
-    /// Notes that a primary was reached; false if there is no file.
-    fn set_time(&self) -> bool {
+    /// Notes when a primary was reached; false if there is no file.
+    fn set_time(&self, reached: SystemTime) -> bool {
         let file = OpenOptions::new().append(true).open(&self.path);
         // Where it fails, the zone expires earlier after a restart.
-        file.map(|file| _ = file.set_modified(SystemTime::now())).is_ok()
+        file.map(|file| _ = file.set_modified(reached)).is_ok()
     }
 
     /// The folder has become ours. What another process has written since it was read is given if it is later than what

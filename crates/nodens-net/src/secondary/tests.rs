@@ -546,3 +546,27 @@ fn a_version_that_is_no_catalog_is_not_stored() {
     second.until_said("with 1 member zones: 1 added");
     assert!(has_member(&second));
 }
+
+#[test]
+fn a_catalog_is_stored_after_its_members() {
+    let (address, _asked) = primary(|_, _| Reaction::Records(catalog(7, b"\x012")));
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("zones");
+    std::fs::write(&folder, "no folder").unwrap();
+    let zone = Arc::new(SecondaryZone::new(zone(), vec![address.into()]));
+    let (store, groups) = (Some(folder), Vec::new());
+    let running = run_of(Configured { zone, catalog: Some(Vec::new()), key: None, store, groups });
+    let (since, mut lines) = (Instant::now(), Vec::new());
+    let at = |lines: &[String], wanted| lines.iter().position(|line| line.starts_with(wanted));
+    loop {
+        lines.extend(running.lines());
+        let followed = at(&lines, "Parsed catalog zone example.org. with 1 ");
+        let stored = at(&lines, "Failed to store zone example.org.: ");
+        if let Some((followed, stored)) = followed.zip(stored) {
+            assert!(followed < stored, "{lines:?}");
+            break;
+        }
+        assert!(since.elapsed() < PATIENCE, "{lines:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

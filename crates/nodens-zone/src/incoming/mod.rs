@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use error::IncomingError;
-use stages::Stage;
+use stages::{Differences, Stage};
 
 #[cfg(test)]
 mod tests;
@@ -71,7 +71,7 @@ pub enum Received {
     UpToDate(Serial),
     /// The whole zone.
     Whole(Data),
-    /// The version that differences led to, and these.
+    /// The version that differences led to, and these; none if they are more than are kept of a zone.
     Changed(Data, Vec<Arc<Step>>),
 }
 
@@ -103,7 +103,7 @@ pub struct Incoming {
     stage: Stage,
     /// The SOA record that the response began with.
     latest: Option<Soa>,
-    steps: Vec<Arc<Step>>,
+    differences: Differences,
     counts: Counts,
     /// Room for a name and for RDATA.
     scratch: (Vec<u8>, Vec<u8>),
@@ -130,7 +130,7 @@ impl Incoming {
             verify: None,
             stage: Stage::First,
             latest: None,
-            steps: Vec::new(),
+            differences: Differences::default(),
             counts: Counts::default(),
             scratch: (Vec::with_capacity(256), Vec::with_capacity(512)),
         }

@@ -3,6 +3,7 @@
 use super::{Incoming, IncomingError, Received};
 use crate::data::{Edit, Refused};
 use crate::journal::{Packed, Step};
+use crate::limits::JOURNAL_OCTETS;
 use crate::zone::{RecordRef, Soa};
 use nodens_wire::record::decompress_rdata;
 use nodens_wire::{Class, NameRef, Reader, Record, RecordView, Type, WireError};
@@ -37,6 +38,62 @@ pub(super) struct Draft {
 impl Draft {
     fn new(from: Soa) -> Self {
         Self { from, removed: Packed::default(), added: Packed::default() }
+    }
+
+    fn octets(&self) -> usize {
+        self.removed.octets() + self.added.octets()
+    }
+}
+
+/// The differences of a transfer. All are given up once they take more memory than those of a zone are kept in: however
+/// often a primary removes a record and adds it again, the version that it leads to does not grow.
+#[derive(Debug, Default)]
+pub(super) struct Differences {
+    pub(super) steps: Vec<Arc<Step>>,
+    octets: usize,
+    is_over: bool,
+}
+
+impl Differences {
+    /// Notes that the one that is being read removes a record.
+    fn remove(&mut self, draft: &mut Draft, record: RecordRef<'_>) {
+        if !self.is_over {
+            draft.removed.push(record);
+            self.limit(draft);
+        }
+    }
+
+    /// Notes that it adds one.
+    fn add(&mut self, draft: &mut Draft, record: RecordRef<'_>) {
+        if !self.is_over {
+            draft.added.push(record);
+            self.limit(draft);
+        }
+    }
+
+    fn limit(&mut self, draft: &mut Draft) {
+        if self.octets + draft.octets() > JOURNAL_OCTETS {
+            (draft.removed, draft.added) = Default::default();
+            self.give_up();
+        }
+    }
+
+    /// One is whole, and leads to this version.
+    fn end(&mut self, draft: Draft, to: Soa) {
+        if self.is_over {
+            return;
+        }
+        let Draft { from, removed, added } = draft;
+        let step = Step { from, to, removed, added };
+        self.octets += step.octets();
+        self.steps.push(Arc::new(step));
+        if self.octets > JOURNAL_OCTETS {
+            self.give_up();
+        }
+    }
+
+    fn give_up(&mut self) {
+        (self.steps, self.octets, self.is_over) = (Vec::new(), 0, true);
     }
 }
 
@@ -99,11 +156,11 @@ impl Incoming {
                 if !edit.remove(record) {
                     return Err(IncomingError::NotThere(record.owner.to_name(), record.rtype));
                 }
-                draft.removed.push(record);
+                self.differences.remove(draft, record);
             }
             Stage::Adding(edit, draft, _) => {
                 if edit.add(record).map_err(refused)? {
-                    draft.added.push(record);
+                    self.differences.add(draft, record);
                 }
             }
         }
@@ -139,9 +196,8 @@ impl Incoming {
                 Ok(None)
             }
             Stage::Adding(edit, draft, to) => {
-                let Draft { from, removed, added } = draft;
                 let reached = to.serial();
-                self.steps.push(Arc::new(Step { from, to, removed, added }));
+                self.differences.end(draft, to);
                 if reached == latest.serial() {
                     return self.end_changes(edit, &soa, &latest);
                 }
@@ -196,7 +252,7 @@ impl Incoming {
         // It takes the place of the earlier one.
         edit.add(latest.record().into()).map_err(refused)?;
         let data = edit.finish().map_err(incomplete)?;
-        Ok(Some(Received::Changed(data, std::mem::take(&mut self.steps))))
+        Ok(Some(Received::Changed(data, std::mem::take(&mut self.differences.steps))))
     }
 }
 

@@ -142,6 +142,34 @@ fn differences_lead_from_version_to_version() {
 }
 
 #[test]
+fn differences_that_take_more_memory_than_is_kept_of_a_zone_are_given_up() {
+    // The same record goes and comes back in each.
+    let text =
+        record("t.example.org.", Type::TXT, &[&[255], &[b'x'; 255][..]].concat().repeat(100));
+    let steps_for = |count: u32, adds: usize| {
+        let base = whole(&[&[soa(1), ns(), text.clone(), soa(1)]]).unwrap().0;
+        let mut incoming = Incoming::ixfr(zone(), ID, base);
+        let mut take = |records: &[Record]| {
+            let received = incoming.message(&message(Type::IXFR, records)).unwrap();
+            let octets = incoming.differences.steps.iter().map(|step| step.octets());
+            assert!(octets.sum::<usize>() <= crate::limits::JOURNAL_OCTETS);
+            received
+        };
+        take(&[soa(count + 1)]);
+        for serial in 1..=count {
+            take(&[soa(serial), text.clone()]);
+            take(&[soa(serial + 1)]);
+            (0..adds).for_each(|_| assert!(take(std::slice::from_ref(&text)).is_none()));
+        }
+        let Some(Received::Changed(data, steps)) = take(&[soa(count + 1)]) else { panic!() };
+        let texts = if adds > 0 { vec![ns(), text.clone()] } else { vec![ns()] };
+        expect(&data, count + 1, &texts);
+        steps.len()
+    };
+    assert_eq!((steps_for(1, 0), steps_for(70, 1), steps_for(90, 1)), (1, 70, 0));
+}
+
+#[test]
 fn a_response_to_ixfr_may_be_a_whole_zone_or_one_soa_record() {
     let base = base(7, &[1, 2]);
     let records = [soa(9), ns(), host(5), soa(9)];

@@ -138,12 +138,17 @@ impl Now {
 
     /// Seconds from now until then.
     fn until(self, at_ns: u64) -> i64 {
-        (at_ns.cast_signed().saturating_sub(self.mono_ns.cast_signed())) / NANOSECONDS
+        -self.since(at_ns.cast_signed())
+    }
+
+    /// Seconds from then until now.
+    fn since(self, at_ns: i64) -> i64 {
+        self.mono_ns.cast_signed().saturating_sub(at_ns) / NANOSECONDS
     }
 
     /// Seconds since the zone's file was changed, or since a primary was reached.
     fn age(self, sight: &Sight) -> Option<i64> {
-        let reached = sight.reached_ns.map(|at| -self.until(at));
+        let reached = sight.reached_ns.map(|at| self.since(at));
         reached.or_else(|| sight.modified_s.map(|at| self.unix_s.saturating_sub(at).max(0)))
     }
 }

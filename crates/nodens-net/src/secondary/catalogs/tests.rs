@@ -7,6 +7,7 @@ use nodens_zone::data::Edit;
 use nodens_zone::secondary::{Group, SecondaryService};
 use nodens_zone::{Serial, Soa};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
 thread_local! {
     /// Members whose fate was looked at.
@@ -168,6 +169,59 @@ fn members_of_a_group_come_from_its_primaries_and_keep_their_data_when_they_chan
     configured[0].groups[0].primaries = vec!["127.0.0.1:8".parse().unwrap()].into();
     let scene = Scene::of(of(&configured));
     assert_eq!((port(&scene, "a.example."), scene.has_data("a.example.")), (8, true));
+}
+
+/// Two catalogs whose members are kept in these folders, and those of the group `far` of the first in another.
+fn stored_in(folders: [&Path; 3]) -> Vec<Configured> {
+    let mut configured = Scene::new().service.configured[..2].to_vec();
+    let [one, two, far] = folders.map(|folder| Some(folder.to_owned()));
+    (configured[0].store, configured[1].store) = (one, two);
+    let (name, primaries) = (b"far".as_slice().into(), vec!["127.0.0.1:9".parse().unwrap()].into());
+    configured[0].groups = vec![Group { name, primaries, key: None, store: far }];
+    configured
+}
+
+#[test]
+fn a_member_that_comes_from_elsewhere_is_on_the_disk_all_the_time() {
+    let listed = ("1.zones", "a.example.");
+    for (is_coo, is_same) in [(false, true), (false, false), (true, true), (true, false)] {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let old = folders[0].path();
+        let new = if is_same { old } else { folders[1].path() };
+        let mut scene = Scene::of(of(&stored_in([if is_coo { new } else { old }, old, new])));
+        let before = if is_coo { "two." } else { "one." };
+        scene.apply(before, &[listed]);
+        scene.fill("a.example.");
+        let wanted = Duration::from_secs(500_000);
+        let reached = crate::clock::before(crate::clock::mono_ns(), wanted);
+        scene.zone("a.example.").note_reached(reached);
+        let kept = scene.keeper.areas[0].zones.get_mut(&name("a.example.")).unwrap();
+        kept.store.as_mut().unwrap().save(&data("a.example.", &[]), &[]).unwrap();
+        let file = |folder: &Path| std::fs::metadata(folder.join("a.example.zone"));
+        let inode = std::os::unix::fs::MetadataExt::ino(&file(old).unwrap());
+        if is_coo {
+            scene.apply("two.", &[listed, ("coo.1.zones", "one.")]);
+            scene.apply("one.", &[listed]);
+        } else {
+            scene.apply("one.", &[listed, ("group.1.zones", "far")]);
+        }
+        let port = scene.zone("a.example.").primaries()[0].address.port();
+        assert_eq!(port, if is_coo { 1 } else { 9 });
+        assert_eq!((file(old).is_ok(), file(new).is_ok()), (is_same, true), "{is_coo}");
+        if is_same {
+            assert_eq!(std::os::unix::fs::MetadataExt::ino(&file(new).unwrap()), inode);
+        } else {
+            // It is as old as it was.
+            let age = file(new).unwrap().modified().unwrap().elapsed().unwrap();
+            assert!(age.abs_diff(wanted) < Duration::from_secs(20), "{age:?}");
+        }
+        // The next differences are appended to it.
+        let kept = &scene.keeper.areas[0].zones[&name("a.example.")];
+        let again = SecondaryZone::new(name("a.example."), Vec::new());
+        again.replace(data("a.example.", &[]), &[]);
+        kept.store.as_ref().unwrap().leave_to(&again);
+        assert!(again.take_stored().is_some());
+    }
 }
 
 #[test]
@@ -373,7 +427,7 @@ fn silence_instead_of_differences_is_followed_by_a_query_for_the_whole_zone() {
     let zone =
         Arc::new(SecondaryZone::new(origin.clone(), vec![listener.local_addr().unwrap().into()]));
     zone.replace(data("zone.example.", &[]), &[]);
-    zone.note_reached(crate::clock::mono_ns());
+    zone.note_reached(crate::clock::mono_ns().cast_signed());
     configured[0].zone = zone;
     let mut scene = Scene::of(of(&configured));
     scene.keeper.turn();

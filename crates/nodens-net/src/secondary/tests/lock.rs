@@ -4,6 +4,7 @@ use super::*;
 use crate::limits::STORE_LOCK_INTERVAL;
 use crate::secondary::store::Store;
 use nodens_zone::data::Edit;
+use nodens_zone::journal::{Packed, Step};
 use std::fs::File;
 
 /// The version that the folder has, with how many records.
@@ -268,4 +269,73 @@ fn a_keeper_that_is_to_end_has_not_read_what_is_stored() {
         drop(Keeper::new(&services, Sink::new(sender), waker, ends).unwrap());
         assert_eq!(service.restoring.is_done(), !is_ending);
     }
+}
+
+#[test]
+fn a_file_that_was_read_while_it_was_another_process_s_is_not_continued_after_a_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = Arc::new(SecondaryZone::new(zone(), vec!["127.0.0.1:1".parse().unwrap()]));
+    let mut predecessor = Store::new(folder.path(), &zone);
+    predecessor.save(&version(9, &[1]), &[]).unwrap();
+    let lock = File::create(folder.path().join("lock")).unwrap();
+    lock.try_lock().unwrap();
+    drop(keeper_of(std::slice::from_ref(&zone), folder.path()));
+    assert_eq!(zone.soa().map(|soa| soa.serial().0), Some(9));
+    predecessor.save(&version(10, &[1, 2, 3, 4]), &[]).unwrap();
+    drop(lock);
+    let mut keeper = keeper_of(std::slice::from_ref(&zone), folder.path());
+    let ends = |serial| Soa::new(soa(serial, 3600)).unwrap();
+    let (removed, added) = (Packed::default(), Packed::default());
+    let step = Step { from: ends(9), to: ends(11), removed, added };
+    let kept = keeper.areas[0].zones.get_mut(zone.origin()).unwrap();
+    kept.store.as_mut().unwrap().save(&version(11, &[1]), &[Arc::new(step)]).unwrap();
+    assert_eq!(stored(folder.path()), Some((11, 2)));
+}
+
+#[test]
+fn a_folder_that_is_written_in_several_ways_has_one_lock_and_one_file_for_a_zone() {
+    let parent = tempfile::tempdir().unwrap();
+    let (folder, link) = (parent.path().join("zones"), parent.path().join("link"));
+    std::os::unix::fs::symlink("zones", &link).unwrap();
+    let ways = [folder.clone(), folder.join("."), parent.path().join("./zones/"), link];
+    let configured = |(number, folder): (usize, &std::path::PathBuf)| {
+        let primaries = vec!["127.0.0.1:1".parse().unwrap()];
+        let zone = Arc::new(SecondaryZone::new(name(&format!("{number}.test.")), primaries));
+        let (catalog, key, store, groups) = (None, None, Some(folder.clone()), Vec::new());
+        Configured { zone, catalog, key, store, groups }
+    };
+    let mut all: Vec<_> = ways.iter().enumerate().map(configured).collect();
+    let mut keeper = keeper_with(all.clone());
+    assert_eq!(keeper.take_folders(), None);
+    assert!(keeper.locks.values().all(|lock| lock.is_held()));
+    drop(keeper);
+    // Another block has a zone of the same name.
+    let [first, last] = [all.swap_remove(0), configured((0, &ways[3]))];
+    let keeper = keeper_of_blocks(vec![vec![first], vec![last]]);
+    let has_store = |area: usize| keeper.areas[area].zones[&name("0.test.")].store.is_some();
+    assert_eq!([has_store(0), has_store(1)], [true, false]);
+}
+
+#[test]
+fn a_zone_that_is_older_than_the_machine_runs_expires_in_time_after_a_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = Arc::new(SecondaryZone::new(zone(), vec!["127.0.0.1:1".parse().unwrap()]));
+    let ends = soa(7, u32::MAX);
+    Store::new(folder.path(), &zone).save(&data_of(&[ends]), &[]).unwrap();
+    let path = folder.path().join(nodens_zone::image::file_name(zone.origin()));
+    let days = Duration::from_secs(6 * 86_400);
+    let age = Duration::from_nanos(crate::clock::mono_ns()) + days;
+    let file = File::options().append(true).open(path).unwrap();
+    file.set_modified(std::time::SystemTime::now() - age).unwrap();
+    let left = || {
+        let keeper = keeper_of(std::slice::from_ref(&zone), folder.path());
+        let expires = keeper.areas[0].schedule.times(zone.origin()).1.unwrap();
+        Duration::from_nanos(expires - crate::clock::mono_ns())
+    };
+    let wanted = Duration::from_secs(u32::MAX.into()) - age;
+    for _ in 0..3 {
+        let left = left();
+        assert!(left.abs_diff(wanted) < PATIENCE, "{left:?} instead of {wanted:?}");
+    }
+    assert!(zone.reached_ns().is_some_and(|at| at < 0));
 }
