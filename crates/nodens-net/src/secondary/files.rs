@@ -103,7 +103,9 @@ impl Keeper {
         }
         // What it has not gone on with is in a file that it does not have.
         zone.take_stored();
-        self.store_served(zone, before.as_ref());
+        if !self.store_served(zone, before.as_ref()) {
+            return;
+        }
         let has = |store: &Store| {
             let kept = self.areas.iter().filter_map(|area| area.zones.get(zone.origin()));
             kept.filter_map(|kept| kept.store.as_ref()).any(|own| own.is_same(store))
@@ -112,18 +114,19 @@ impl Keeper {
         left.into_iter().for_each(|mut store| store.remove());
     }
 
-    fn store_served(&mut self, zone: &Arc<SecondaryZone>, before: Option<&Store>) {
+    /// False if what is served could not be stored.
+    fn store_served(&mut self, zone: &Arc<SecondaryZone>, before: Option<&Store>) -> bool {
         let area = self.keeper_of(zone).and_then(|area| self.areas.get_mut(area));
         let kept = area.and_then(|area| area.zones.get_mut(zone.origin()));
-        let Some(Kept { store: Some(store), is_unstored, .. }) = kept else { return };
-        let Some((data, reached)) = zone.data().zip(zone.reached_ns()) else { return };
+        let Some(Kept { store: Some(store), is_unstored, .. }) = kept else { return true };
+        let Some((data, reached)) = zone.data().zip(zone.reached_ns()) else { return true };
         let age = clock::age(clock::mono_ns(), reached);
-        if let Err(error) = store.take_over(before, &data, age) {
-            *is_unstored = true;
-            self.counts.unwritten.add(1);
-            let text = format!("Failed to store zone {}: {}", zone.origin(), errno_text(&error));
-            self.sink.line(Level::Error, ORIGIN, text);
-        }
+        let Err(error) = store.take_over(before, &data, age) else { return true };
+        *is_unstored = true;
+        self.counts.unwritten.add(1);
+        let text = format!("Failed to store zone {}: {}", zone.origin(), errno_text(&error));
+        self.sink.line(Level::Error, ORIGIN, text);
+        false
     }
 }
 

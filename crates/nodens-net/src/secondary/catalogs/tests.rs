@@ -225,6 +225,24 @@ fn a_member_that_comes_from_elsewhere_is_on_the_disk_all_the_time() {
 }
 
 #[test]
+fn a_member_that_cannot_be_stored_elsewhere_keeps_its_file() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [old, new] = folders.each_ref().map(|folder| folder.path());
+    let mut scene = Scene::of(of(&stored_in([old, old, new])));
+    scene.apply("one.", &[("1.zones", "a.example.")]);
+    scene.fill("a.example.");
+    scene.zone("a.example.").note_reached(crate::clock::mono_ns().cast_signed());
+    let kept = scene.keeper.areas[0].zones.get_mut(&name("a.example.")).unwrap();
+    kept.store.as_mut().unwrap().save(&data("a.example.", &[]), &[]).unwrap();
+    // What it would be written to is a folder.
+    std::fs::create_dir(new.join("a.example.new")).unwrap();
+    scene.apply("one.", &[("1.zones", "a.example."), ("group.1.zones", "far")]);
+    assert_eq!(scene.zone("a.example.").primaries()[0].address.port(), 9);
+    assert!(scene.said("Failed to store zone a.example.") && old.join("a.example.zone").exists());
+    assert!(!new.join("a.example.zone").exists());
+}
+
+#[test]
 fn a_catalog_that_is_none_changes_nothing() {
     let mut scene = Scene::new();
     scene.apply("one.", &[("1.zones", "a.example.")]);
