@@ -115,7 +115,7 @@ fn exchanged(
         let _over = Over(&over);
         scope.spawn(|| renew(setup, &claim, &lost, &over));
         let result = paused.context("cannot pause what watches over the workload").and_then(|()| {
-            measure(args, (setup, &claim), (plan, folder), (stop, &lost), &mut kept)
+            measure(args, (setup, &claim, &guard), (plan, folder), (stop, &lost), &mut kept)
         });
         term::note("restoring");
         // Others must not take the Lease for one that was left meanwhile. If it is lost, this finds all as
@@ -162,7 +162,7 @@ fn renew(setup: &Setup, claim: &Claim, lost: &AtomicBool, over: &AtomicBool) {
 /// Measures the baseline with itself, then both images.
 fn measure(
     args: &Args,
-    (setup, claim): (&Setup, &Claim),
+    (setup, claim, guard): (&Setup, &Claim, &Guard),
     (plan, folder): (&ComparisonPlan, &Path),
     (stop, lost): (&AtomicBool, &AtomicBool),
     kept: &mut Kept,
@@ -173,6 +173,7 @@ fn measure(
         if lost.load(Ordering::Relaxed) {
             bail!("the Lease {} is lost: another program restores the workload", claim.path);
         }
+        guard.check()?;
         Ok(stop.load(Ordering::Relaxed))
     };
     let turns = Turns::new(claim)?;

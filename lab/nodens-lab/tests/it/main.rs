@@ -14,6 +14,7 @@ mod replay;
 mod schema;
 mod search;
 mod signed;
+mod swap;
 mod tap;
 mod truth;
 mod tune;
