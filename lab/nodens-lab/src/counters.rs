@@ -48,6 +48,25 @@ pub(crate) struct Reading {
     pub(crate) started: Option<f64>,
 }
 
+/// Why CPU time between two readings is not known.
+pub(crate) const RESTARTED: &str = "the server was restarted: its CPU time is unknown";
+
+impl Reading {
+    /// CPU time used until `later`; `None` where it is not counted.
+    ///
+    /// # Errors
+    ///
+    /// That the counters of `later` are those of another start.
+    pub(crate) fn used_until(self, later: Self) -> Result<Option<Duration>, &'static str> {
+        if self.started != later.started {
+            return Err(RESTARTED);
+        }
+        // Where no start is known, a counter that went back tells of one.
+        let Some((before, after)) = self.cpu.zip(later.cpu) else { return Ok(None) };
+        after.checked_sub(before).map(Some).ok_or(RESTARTED)
+    }
+}
+
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -271,6 +290,17 @@ mod tests {
         assert!(after.cpu > before.cpu && after.memory > Some(100_000));
         let gone = Counters::Process(u32::MAX >> 4).read().unwrap_err().to_string();
         assert!(gone.contains("CPU time of process"), "{gone}");
+    }
+
+    #[test]
+    fn cpu_time_of_two_starts_is_no_number() {
+        let at =
+            |cpu, started| Reading { cpu: Some(Duration::from_secs(cpu)), memory: None, started };
+        let used = |before: Reading, after| before.used_until(after);
+        assert_eq!(used(at(1, Some(5.0)), at(3, Some(5.0))), Ok(Some(Duration::from_secs(2))));
+        assert_eq!(used(at(1, Some(5.0)), at(3, Some(6.0))), Err(RESTARTED));
+        assert_eq!(used(at(3, None), at(1, None)), Err(RESTARTED));
+        assert_eq!(used(Reading::default(), Reading::default()), Ok(None));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who asks a server, and what one block of load brings.
 
-use super::measure::{Phase, nanos, unix, used};
+use super::measure::{Phase, nanos, unix};
 use super::plan::Set;
 use super::side::Instance;
 use anyhow::{Context, Result};
@@ -124,8 +124,12 @@ impl Asker<'_> {
         let rcodes = rcodes.map(|(rcode, count)| (Rcode(rcode).to_string(), count));
         server.answers += counts.answered;
         let stolen = machine.stolen_until(Machine::read());
-        let faults = Signs { stolen, invalid: outcome.verdict.invalid, robbed: 0.0 }.faults();
-        let other = faults.iter().any(|fault| fault.kind != Kind::Invalid);
+        let used = before.used_until(after);
+        let restarted = used.err().map(str::to_owned);
+        let is_restarted = restarted.is_some();
+        let invalid = outcome.verdict.invalid.into_iter().chain(restarted).collect();
+        let faults = Signs { stolen, invalid, robbed: 0.0 }.faults();
+        let other = is_restarted || faults.iter().any(|fault| fault.kind != Kind::Invalid);
         let value = Block {
             phase: phase.name.to_owned(),
             pair,
@@ -141,7 +145,7 @@ impl Asker<'_> {
             failures: super::failed::of(rcodes),
             plan: format!("{:016x}", outcome.plan_hash),
             response: outcome.tally.response,
-            cpu_ns: used(before.cpu, after.cpu),
+            cpu_ns: used.ok().flatten().map(nanos),
             memory: after.memory,
             answers_so_far: server.answers,
             incarnation: server.incarnation,

@@ -2,6 +2,7 @@
 
 mod ab;
 mod ab_capacity;
+mod ab_restarted;
 mod analyse;
 mod capacity;
 mod dnsperf;
