@@ -1,5 +1,6 @@
 //! What a server has used so far: CPU time and memory, from counters that only grow.
 
+use crate::child::Server;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fmt;
 use std::io::{Read, Write};
@@ -131,6 +132,16 @@ impl Counters {
             Self::Prometheus(endpoint) => prometheus(endpoint),
             Self::Nowhere => Ok(Reading::default()),
         }
+    }
+
+    /// Those of all processes of a server that was started here.
+    pub(crate) fn of_server(server: &Server) -> Result<Reading> {
+        let pid = server.pid();
+        let cpu = server.cpu().with_context(|| {
+            format!("cannot read the CPU time of process {pid} and its children")
+        })?;
+        let memory = server.proportional().or_else(|| server.resident());
+        Ok(Reading { cpu: Some(cpu), memory, started: started(pid) })
     }
 
     /// Octets of memory in use now, if that costs the server nothing: it is looked for once a second
