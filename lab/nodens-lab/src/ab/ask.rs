@@ -9,7 +9,6 @@ use lab_experiment::{Measured, Place};
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Workload};
 use lab_result::comparison::{Block, ComparisonPlan, Load};
-use nodens_wire::Rcode;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -120,8 +119,7 @@ impl Asker<'_> {
             return Ok(None);
         }
         let counts = &outcome.tally.counts;
-        let rcodes = outcome.tally.rcodes.iter();
-        let rcodes = rcodes.map(|(rcode, count)| (Rcode(rcode).to_string(), count));
+        let failures = super::failed::of_load(&outcome);
         server.answers += counts.answered;
         let stolen = machine.stolen_until(Machine::read());
         let used = before.used_until(after);
@@ -142,7 +140,7 @@ impl Asker<'_> {
             sent: counts.sent,
             answered: counts.answered,
             lost: counts.lost(),
-            failures: super::failed::of(rcodes),
+            failures,
             plan: format!("{:016x}", outcome.plan_hash),
             response: outcome.tally.response,
             cpu_ns: used.ok().flatten().map(nanos),
