@@ -12,6 +12,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+mod pause;
+
 /// Objects by path; each change gives a new version. After `left` requests that change something all
 /// fail, as if the program had ended.
 #[derive(Default)]

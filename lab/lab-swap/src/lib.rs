@@ -4,6 +4,7 @@
 //! - [`Change`]: one field of one object, with what it was and what it becomes. Images, marks, replicas
 //!   and switches of operators are all changes, so one function restores them;
 //! - [`Record`]: all changes of a run, kept in a Lease of the cluster before the first of them is made;
+//! - [`mod@pause`]: pauses owners, unless they are no longer what the record says they were;
 //! - [`mod@restore`]: puts everything back from that record, as often as it is called;
 //! - [`Turns`]: image and mark changed turn by turn, unless another program has changed them meanwhile;
 //! - [`owner`]: who would undo a change of the workload, and the change that pauses them;
@@ -23,6 +24,7 @@ mod fake_tests;
 pub mod job;
 mod known;
 pub mod owner;
+mod pause;
 mod record;
 mod restore;
 mod turn;
@@ -30,6 +32,7 @@ mod workload;
 
 pub use api::{Api, Cluster, Error};
 pub use change::{Change, Decision};
+pub use pause::{is_needed, pause};
 pub use record::{Claim, LEASE_SECONDS, Record, lease_path};
 pub use restore::{Outcome, Restored, restore};
 pub use turn::Turns;

@@ -173,6 +173,20 @@ impl Claim {
         api.patch(&self.path, &patch).map(|_| ())
     }
 
+    /// Takes changes that were not made out of the record, here and in the Lease.
+    pub(crate) fn forget(&mut self, api: &dyn Api, changes: &[Change]) -> Result<(), Error> {
+        self.record.changes.retain(|one| !changes.contains(one));
+        let text =
+            serde_json::to_string(&self.record).map_err(|error| Error::new(&self.path, error))?;
+        let pointer = format!("/metadata/annotations/{}", ANNOTATION.replace('/', "~1"));
+        let patch = json!([
+            test("/metadata/uid", &json!(self.uid)),
+            test("/spec/holderIdentity", &json!(self.holder)),
+            {"op": "replace", "path": pointer, "value": text},
+        ]);
+        api.patch(&self.path, &patch).map(|_| ())
+    }
+
     /// What objects that go with the Lease have in `metadata.ownerReferences`.
     pub fn owner(&self) -> Value {
         json!([{

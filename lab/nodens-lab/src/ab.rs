@@ -106,7 +106,8 @@ fn compare(args: &Args, stop: &AtomicBool) -> Result<ComparisonFile> {
     let plan_hash = announce(&folder, &plan, args.retries)?;
     bench.done.1 = (plan.pairs + plan.noise_pairs) * plan.loads.len();
     let measured = measure(&mut bench, &plan, &specs)?;
-    let file = conclude(plan, plan_hash, measured, stop);
+    let mut file = conclude(plan, plan_hash, measured, stop);
+    file.notes.extend(specs.iter().filter_map(Spec::note));
     term::out(&output::text(&file));
     write(args, &folder, &file)?;
     Ok(file)

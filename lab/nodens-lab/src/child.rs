@@ -226,7 +226,7 @@ fn tasks(process: u32) -> impl Iterator<Item = PathBuf> {
 }
 
 /// A process and all that it has started and that still run.
-fn family(process: u32) -> Vec<u32> {
+pub(crate) fn family(process: u32) -> Vec<u32> {
     let mut all = vec![process];
     let mut at = 0;
     while let Some(parent) = all.get(at).copied() {

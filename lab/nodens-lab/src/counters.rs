@@ -1,5 +1,6 @@
 //! What a server has used so far: CPU time and memory, from counters that only grow.
 
+use crate::child::Server;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fmt;
 use std::io::{Read, Write};
@@ -46,6 +47,25 @@ pub(crate) struct Reading {
     pub(crate) memory: Option<u64>,
     /// When the server was started, in the unit of its counters: another time is another server.
     pub(crate) started: Option<f64>,
+}
+
+/// Why CPU time between two readings is not known.
+pub(crate) const RESTARTED: &str = "the server was restarted: its CPU time is unknown";
+
+impl Reading {
+    /// CPU time used until `later`; `None` where it is not counted.
+    ///
+    /// # Errors
+    ///
+    /// That the counters of `later` are those of another start.
+    pub(crate) fn used_until(self, later: Self) -> Result<Option<Duration>, &'static str> {
+        if self.started != later.started {
+            return Err(RESTARTED);
+        }
+        // Where no start is known, a counter that went back tells of one.
+        let Some((before, after)) = self.cpu.zip(later.cpu) else { return Ok(None) };
+        after.checked_sub(before).map(Some).ok_or(RESTARTED)
+    }
 }
 
 impl fmt::Display for Counters {
@@ -112,6 +132,16 @@ impl Counters {
             Self::Prometheus(endpoint) => prometheus(endpoint),
             Self::Nowhere => Ok(Reading::default()),
         }
+    }
+
+    /// Those of all processes of a server that was started here.
+    pub(crate) fn of_server(server: &Server) -> Result<Reading> {
+        let pid = server.pid();
+        let cpu = server.cpu().with_context(|| {
+            format!("cannot read the CPU time of process {pid} and its children")
+        })?;
+        let memory = server.proportional().or_else(|| server.resident());
+        Ok(Reading { cpu: Some(cpu), memory, started: started(pid) })
     }
 
     /// Octets of memory in use now, if that costs the server nothing: it is looked for once a second
@@ -271,6 +301,17 @@ mod tests {
         assert!(after.cpu > before.cpu && after.memory > Some(100_000));
         let gone = Counters::Process(u32::MAX >> 4).read().unwrap_err().to_string();
         assert!(gone.contains("CPU time of process"), "{gone}");
+    }
+
+    #[test]
+    fn cpu_time_of_two_starts_is_no_number() {
+        let at =
+            |cpu, started| Reading { cpu: Some(Duration::from_secs(cpu)), memory: None, started };
+        let used = |before: Reading, after| before.used_until(after);
+        assert_eq!(used(at(1, Some(5.0)), at(3, Some(5.0))), Ok(Some(Duration::from_secs(2))));
+        assert_eq!(used(at(1, Some(5.0)), at(3, Some(6.0))), Err(RESTARTED));
+        assert_eq!(used(at(3, None), at(1, None)), Err(RESTARTED));
+        assert_eq!(used(Reading::default(), Reading::default()), Ok(None));
     }
 
     #[test]

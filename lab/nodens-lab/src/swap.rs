@@ -100,19 +100,23 @@ fn exchanged(
     let started = SystemTime::now();
     // It is there before there is anything to put back.
     let guard = Guard::start(args, &setup.workload, &setup.record.run)?;
-    let claim = match Claim::make(&setup.cluster, &setup.holder, &setup.record) {
+    let mut claim = match Claim::make(&setup.cluster, &setup.holder, &setup.record) {
         Ok(claim) => claim,
         Err(error) => {
             guard.end()?;
             return Err(error).context("another run has the workload");
         }
     };
+    // Owners that were not paused are no longer in the record.
+    let paused = lab_swap::pause(&setup.cluster, &mut claim);
     let (lost, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut kept = Kept::default();
     let (result, restored) = std::thread::scope(|scope| {
         let _over = Over(&over);
         scope.spawn(|| renew(setup, &claim, &lost, &over));
-        let result = measure(args, (setup, &claim), (plan, folder), (stop, &lost), &mut kept);
+        let result = paused.context("cannot pause what watches over the workload").and_then(|()| {
+            measure(args, (setup, &claim, &guard), (plan, folder), (stop, &lost), &mut kept)
+        });
         term::note("restoring");
         // Others must not take the Lease for one that was left meanwhile. If it is lost, this finds all as
         // before, or does what nobody else has done yet.
@@ -155,21 +159,21 @@ fn renew(setup: &Setup, claim: &Claim, lost: &AtomicBool, over: &AtomicBool) {
     }
 }
 
-/// Pauses owners, then measures the baseline with itself, then both images.
+/// Measures the baseline with itself, then both images.
 fn measure(
     args: &Args,
-    (setup, claim): (&Setup, &Claim),
+    (setup, claim, guard): (&Setup, &Claim, &Guard),
     (plan, folder): (&ComparisonPlan, &Path),
     (stop, lost): (&AtomicBool, &AtomicBool),
     kept: &mut Kept,
 ) -> Result<[Vec<Block>; 2]> {
     let mut loader = loader(args, setup, claim, folder);
     loader.provide(&setup.sets)?;
-    setup.pause()?;
     let stopped = || {
         if lost.load(Ordering::Relaxed) {
             bail!("the Lease {} is lost: another program restores the workload", claim.path);
         }
+        guard.check()?;
         Ok(stop.load(Ordering::Relaxed))
     };
     let turns = Turns::new(claim)?;

@@ -1,6 +1,6 @@
 //! Who asks a server, and what one block of load brings.
 
-use super::measure::{Phase, nanos, unix, used};
+use super::measure::{Phase, nanos, unix};
 use super::plan::Set;
 use super::side::Instance;
 use anyhow::{Context, Result};
@@ -9,7 +9,6 @@ use lab_experiment::{Measured, Place};
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Workload};
 use lab_result::comparison::{Block, ComparisonPlan, Load};
-use nodens_wire::Rcode;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -120,12 +119,15 @@ impl Asker<'_> {
             return Ok(None);
         }
         let counts = &outcome.tally.counts;
-        let rcodes = outcome.tally.rcodes.iter();
-        let rcodes = rcodes.map(|(rcode, count)| (Rcode(rcode).to_string(), count));
+        let failures = super::failed::of_load(&outcome);
         server.answers += counts.answered;
         let stolen = machine.stolen_until(Machine::read());
-        let faults = Signs { stolen, invalid: outcome.verdict.invalid, robbed: 0.0 }.faults();
-        let other = faults.iter().any(|fault| fault.kind != Kind::Invalid);
+        let used = before.used_until(after);
+        let restarted = used.err().map(str::to_owned);
+        let is_restarted = restarted.is_some();
+        let invalid = outcome.verdict.invalid.into_iter().chain(restarted).collect();
+        let faults = Signs { stolen, invalid, robbed: 0.0 }.faults();
+        let other = is_restarted || faults.iter().any(|fault| fault.kind != Kind::Invalid);
         let value = Block {
             phase: phase.name.to_owned(),
             pair,
@@ -138,10 +140,10 @@ impl Asker<'_> {
             sent: counts.sent,
             answered: counts.answered,
             lost: counts.lost(),
-            failures: super::failed::of(rcodes),
+            failures,
             plan: format!("{:016x}", outcome.plan_hash),
             response: outcome.tally.response,
-            cpu_ns: used(before.cpu, after.cpu),
+            cpu_ns: used.ok().flatten().map(nanos),
             memory: after.memory,
             answers_so_far: server.answers,
             incarnation: server.incarnation,

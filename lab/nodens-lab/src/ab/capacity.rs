@@ -4,6 +4,7 @@
 //! seeds. A search that did not run into a limit of its server has no number: at most a bound.
 
 use super::ask::Asker;
+use super::failed;
 use super::measure::{Bench, Phase, nanos, unix};
 use super::plan::{CAPACITY, Set};
 use super::side::{Instance, Spec};
@@ -15,6 +16,7 @@ use lab_experiment::{Measured, Place};
 use lab_load::Outcome;
 use lab_load::objective::Objective;
 use lab_result::comparison::{Block, Capacity, CapacityPlan, ComparisonPlan, Known, Load};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
@@ -190,13 +192,21 @@ impl Bench<'_> {
         let seed = lab_random::at(self.generator.seed, 43);
         let mut tries = 0;
         loop {
-            let found = self.asker().search(plan, load, server, seed)?.context("interrupted")?;
+            let found = self.asker().search(plan, load, server, seed)?;
+            let found = found.context("interrupted")?.capacity;
             if matches!(&*found.limited_by, "server" | "ceiling") || tries >= self.retries {
                 return Ok(found);
             }
             tries += 1;
         }
     }
+}
+
+/// What a search brought.
+struct Searched {
+    capacity: Capacity,
+    /// RCODEs of answers that failed, of all probes.
+    failures: BTreeMap<String, u64>,
 }
 
 impl Asker<'_> {
@@ -207,14 +217,14 @@ impl Asker<'_> {
         load: &Load,
         server: SocketAddr,
         seed: u64,
-    ) -> Result<Option<Capacity>> {
+    ) -> Result<Option<Searched>> {
         let objective: Objective = plan.objective.parse()?;
         let workload = self.workload(load)?;
         let length = Duration::from_nanos(plan.probe_ns);
         let CapacityPlan { floor, ceiling, precision, .. } = *plan;
         let bounds = Bounds { floor, ceiling, precision, probes_max: plan.probes };
         let mut search = Search::new(bounds, load.rate);
-        let mut probes = Vec::new();
+        let (mut probes, mut failures) = (Vec::new(), BTreeMap::<String, u64>::new());
         while let Some(rate) = search.rate() {
             let seed = lab_random::at(seed, probes.len() as u64);
             let config = self.generator.config(server, rate, length, seed);
@@ -225,18 +235,22 @@ impl Asker<'_> {
             if outcome.as_ref().is_ok_and(Outcome::nothing_listens) {
                 bail!("nothing listens at {server}: the search ends here");
             }
+            for (rcode, count) in outcome.iter().flat_map(failed::of_load) {
+                *failures.entry(rcode).or_default() += count;
+            }
             let (said, probe) = probing::probe(&objective, rate, outcome)?;
             probing::take(&mut search, said, probe, &mut probes);
             probing::pause(probes.last(), length);
         }
         let found = search.found();
-        Ok(Some(Capacity {
+        let capacity = Capacity {
             limit: found.rate,
             interval: found.interval.map(|interval| [interval.low, interval.high]),
             limited_by: probing::limited_by(found.why).to_owned(),
             floor,
             probes,
-        }))
+        };
+        Ok(Some(Searched { capacity, failures }))
     }
 
     /// A search as a block; `None` if it was stopped meanwhile.
@@ -251,7 +265,8 @@ impl Asker<'_> {
         let load = plan.loads.get(place.unit.condition).context("there is no such load")?;
         let seed = self.seed(phase, place);
         let (machine, begin, started) = (Machine::read(), Instant::now(), SystemTime::now());
-        let Some(found) = self.search(searches, load, server.address, seed)? else {
+        let found = self.search(searches, load, server.address, seed)?;
+        let Some(Searched { capacity: found, failures }) = found else {
             return Ok(None);
         };
         let stolen = machine.stolen_until(Machine::read());
@@ -272,6 +287,7 @@ impl Asker<'_> {
             sent,
             answered: sent - lost,
             lost,
+            failures,
             answers_so_far: server.answers,
             incarnation: server.incarnation,
             capacity: Some(found),

@@ -3,7 +3,9 @@
 use super::measure::COMPARISON;
 use super::plan::ARMS;
 use crate::term;
+use lab_load::Outcome;
 use lab_result::comparison::{Block, ComparisonPlan, Load};
+use nodens_wire::Rcode;
 use std::collections::BTreeMap;
 
 /// RCODEs of queries that were answered.
@@ -12,6 +14,12 @@ const ANSWERED: [&str; 2] = ["NOERROR", "NXDOMAIN"];
 /// The counts of RCODEs without those of queries that were answered.
 pub(crate) fn of(rcodes: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
     rcodes.filter(|(rcode, count)| *count > 0 && !ANSWERED.contains(&rcode.as_str())).collect()
+}
+
+/// The same of one load.
+pub(super) fn of_load(outcome: &Outcome) -> BTreeMap<String, u64> {
+    let rcodes = outcome.tally.rcodes.iter();
+    of(rcodes.map(|(rcode, count)| (Rcode(rcode).to_string(), count)))
 }
 
 /// A note for each side, set and load that had such answers.

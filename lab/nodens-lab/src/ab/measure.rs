@@ -79,10 +79,12 @@ impl Subject for Pairs<'_, '_> {
     }
 
     fn ready(&mut self, first: &lab_experiment::Block) -> Result<Option<Ready<Block>>> {
-        let faults = self.bench.echo(self.plan)?;
+        let mut faults = self.bench.echo(self.plan)?;
         self.bench.fill(self.plan, &mut self.servers)?;
         let idle = self.bench.idle(self.plan, self.phase, first.index, &self.servers)?;
-        Ok(idle.map(|values| Ready { faults, values }))
+        let Some((values, restarted)) = idle else { return Ok(None) };
+        faults.extend(restarted);
+        Ok(Some(Ready { faults, values }))
     }
 
     /// The servers differ as they are: there is nothing to set.
@@ -197,20 +199,21 @@ impl Bench<'_> {
         Asker { generator: self.generator.clone(), sets: self.sets, stop: self.stop }
     }
 
-    /// The servers without load, if their counters can be read; `None` if it was stopped meanwhile.
+    /// The servers without load, if their counters can be read, and faults of restarts; `None` if it was stopped
+    /// meanwhile.
     fn idle(
         &self,
         plan: &ComparisonPlan,
         phase: &Phase<'_>,
         pair: usize,
         servers: &[Instance],
-    ) -> Result<Option<Vec<Block>>> {
+    ) -> Result<Option<(Vec<Block>, Vec<Fault>)>> {
         if plan.capacity.is_some() {
-            return Ok((!self.stopped()).then(Vec::new));
+            return Ok((!self.stopped()).then(Default::default));
         }
         let before: Vec<Reading> = servers.iter().map(Instance::read).collect::<Result<_>>()?;
         if before.iter().all(|reading| reading.cpu.is_none()) {
-            return Ok((!self.stopped()).then(Vec::new));
+            return Ok((!self.stopped()).then(Default::default));
         }
         let (started, begin) = (SystemTime::now(), Instant::now());
         let wait = Duration::from_nanos(plan.block_ns).min(IDLE_MAX);
@@ -220,22 +223,25 @@ impl Bench<'_> {
             }
             std::thread::sleep(Duration::from_millis(20).min(wait));
         }
-        let block = |(server, before): (&Instance, Reading)| {
+        let (mut blocks, mut faults) = (Vec::new(), Vec::new());
+        for (server, before) in servers.iter().zip(before) {
             let after = server.read()?;
-            Ok(Block {
+            let used = before.used_until(after);
+            faults.extend(used.err().map(Fault::of_group));
+            blocks.push(Block {
                 phase: phase.name.to_owned(),
                 pair,
                 load: "idle".to_owned(),
                 started_unix_ns: unix(started),
                 elapsed_ns: nanos(begin.elapsed()),
-                cpu_ns: used(before.cpu, after.cpu),
+                cpu_ns: used.ok().flatten().map(nanos),
                 memory: after.memory,
                 answers_so_far: server.answers,
                 incarnation: server.incarnation,
                 ..Block::default()
-            })
-        };
-        servers.iter().zip(before).map(block).collect::<Result<_>>().map(Some)
+            });
+        }
+        Ok(Some((blocks, faults)))
     }
 
     /// Asks an echo in this process, as fast as the servers will be asked: what the generator loses
@@ -292,10 +298,6 @@ impl Bench<'_> {
             "{names} loses queries, or this machine is too busy, even at {rate} QPS; give --rates"
         )
     }
-}
-
-pub(super) fn used(before: Option<Duration>, after: Option<Duration>) -> Option<u64> {
-    Some(nanos(after?.saturating_sub(before?)))
 }
 
 pub(super) fn nanos(duration: Duration) -> u64 {

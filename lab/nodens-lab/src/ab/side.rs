@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::kube::{Pod, Selector};
-use crate::child::{Scratch, Server, free_address};
+use crate::child::{Scratch, Server, family, free_address};
 use crate::counters::{Counters, Endpoint, Reading};
 use crate::server::Server as Named;
 use anyhow::{Context, Result, bail};
@@ -109,6 +109,19 @@ impl Spec {
         !matches!(self.target, Target::Address(_))
     }
 
+    /// What a reader must know of counters that leave something out.
+    pub(crate) fn note(&self) -> Option<String> {
+        let Counters::Process(pid) = self.counters else { return None };
+        let children = family(pid).len() - 1;
+        (children > 0).then(|| {
+            let name = &self.name;
+            format!(
+                "{name}: CPU and memory are those of process {pid} alone, not of its child processes ({children}): \
+                 a control group has all"
+            )
+        })
+    }
+
     /// What a reader must know to find the same server again.
     pub(crate) fn described(&self) -> String {
         match &self.target {
@@ -128,7 +141,9 @@ impl Spec {
 
     pub(crate) fn party(&self, version: Option<String>) -> Party {
         let counters = match (&self.target, &self.counters) {
-            (Target::Command(_), Counters::Nowhere) => Some("process: CPU clock, PSS".to_owned()),
+            (Target::Command(_), Counters::Nowhere) => {
+                Some("all of its processes: CPU clock, PSS".to_owned())
+            }
             (Target::Pods { found, .. }, Counters::Nowhere) => {
                 let first = found.iter().find_map(|pod| pod.metrics.clone());
                 first.map(|_| "metrics of each pod".to_owned())
@@ -172,7 +187,10 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn read(&self) -> Result<Reading> {
-        self.counters.read()
+        match (&self.server, &self.counters) {
+            (Some(server), Counters::Nowhere) => Counters::of_server(server),
+            (_, counters) => counters.read(),
+        }
     }
 
     /// Moves the process to `cpus`; false if it is not one of the lab's.
@@ -207,11 +225,7 @@ impl Starter<'_> {
             Target::Command(command) => {
                 let address = free_address()?;
                 let server = self.run(&spec.name, command, address, &probe)?;
-                let counters = match &spec.counters {
-                    Counters::Nowhere => Counters::Process(server.pid()),
-                    given => given.clone(),
-                };
-                (address, counters, Some(server))
+                (address, spec.counters.clone(), Some(server))
             }
             Target::Address(address) => (*address, spec.counters.clone(), None),
             Target::Pods { found, .. } => {
@@ -227,8 +241,10 @@ impl Starter<'_> {
         if server.is_none() {
             ask_once(address, &probe).map_err(|error| unanswered(error, (&spec.name, address)))?;
         }
-        counters.read().with_context(|| format!("the counters of {}", spec.name))?;
-        Ok(Instance { address, counters, server, own: spec.own, incarnation, answers: 0 })
+        let own = spec.own;
+        let instance = Instance { address, counters, server, own, incarnation, answers: 0 };
+        instance.read().with_context(|| format!("the counters of {}", spec.name))?;
+        Ok(instance)
     }
 
     /// `exec` makes the process of the shell that of the server.
@@ -350,6 +366,25 @@ mod tests {
             let own = Given { address, pid: Some(pid), ..given() };
             assert!(error(&own).contains("--a"), "process {pid}");
         }
+    }
+
+    #[test]
+    fn children_that_are_not_counted_are_told() {
+        let scratch = Scratch::new().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & sleep 600"]);
+        let log = scratch.path().join("log");
+        let server = Server::start("sh", &mut command, &[], &log).unwrap();
+        let spec = |pid| Spec::process("A", "127.0.0.1:53".parse().unwrap(), pid);
+        let begin = Instant::now();
+        while family(server.pid()).len() < 3 {
+            assert!(begin.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let note = spec(server.pid()).note().unwrap();
+        assert!(note.contains("child processes (2)"), "{note}");
+        let child = family(server.pid())[1];
+        assert_eq!(spec(child).note(), None);
     }
 
     #[test]

@@ -92,6 +92,8 @@ pub(super) fn run(rounds: &mut Rounds<'_, '_>) -> Result<Vec<Block>> {
     let again = Again { retries: rounds.retries, together: Together::Held };
     let stop = rounds.stop;
     let results = lab_experiment::run(&design, &plan, again, rounds, &|| stop().unwrap_or(true))?;
+    // The engine knows no errors of `stop`: rounds that ended for one are not all there are.
+    stop()?;
     Ok(results.records.into_iter().map(kept).collect())
 }
 
@@ -282,6 +284,9 @@ fn roll_out(
     stop: &dyn Fn() -> Result<bool>,
 ) -> Result<Option<Vec<Pod>>> {
     let Exchange { cluster, workload, container, .. } = exchange;
+    if stop()? {
+        return Ok(None);
+    }
     exchange.turns.next(*cluster, image, mark)?;
     let until = Instant::now() + exchange.rollout_max;
     loop {

@@ -9,7 +9,7 @@ use crate::term::{self, Style};
 use anyhow::{Context, Result, bail};
 use lab_result::comparison::{ComparisonPlan, Load};
 use lab_swap::owner::{self, Owner};
-use lab_swap::{Api, Change, Claim, Cluster, Record, Workload};
+use lab_swap::{Change, Claim, Cluster, Record, Workload};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
@@ -84,8 +84,8 @@ fn owners(
     for owner in owner::owners(cluster, workload, object)? {
         match owner {
             Owner::Pausable { name, change } => {
-                told.push(format!("{name} is paused: {}", change.what));
-                changes.push(change);
+                let what = format!("{name} is paused: {}", change.what);
+                paused(cluster, change, what, (&mut changes, &mut told))?;
             }
             Owner::Undoes { name, hint } if args.owned_anyway || !args.scale_down.is_empty() => {
                 told.push(format!("{name}: {hint}"));
@@ -96,25 +96,29 @@ fn owners(
     }
     for text in &args.scale_down {
         let change = owner::scaled_down(cluster, text).context("--scale-down")?;
-        told.push(format!("{text} is scaled to 0"));
-        changes.push(change);
+        let what = format!("{text} is scaled to 0");
+        paused(cluster, change, what, (&mut changes, &mut told))?;
     }
     Ok((changes, told))
 }
 
-impl Setup {
-    /// Makes the changes of owners, all before the two of the workload.
-    pub(super) fn pause(&self) -> Result<()> {
-        for change in self.record.changes.iter().filter(|one| one.path != self.workload.path()) {
-            let object = self.cluster.get(&change.path)?.context(change.what.clone())?;
-            let to = change.during.first().unwrap_or(&Value::Null);
-            let patch = change.set(&object, to);
-            if !patch.is_empty() {
-                self.cluster.patch(&change.path, &Value::Array(patch))?;
-            }
-        }
-        Ok(())
+/// Adds a change that pauses an owner, unless it is paused already.
+fn paused(
+    cluster: &Cluster,
+    change: Change,
+    what: String,
+    (changes, told): (&mut Vec<Change>, &mut Vec<String>),
+) -> Result<()> {
+    if changes.contains(&change) {
+        return Ok(());
     }
+    if lab_swap::is_needed(cluster, &change)? {
+        told.push(what);
+        changes.push(change);
+    } else {
+        told.push(format!("{what} (already before this run, and left so)"));
+    }
+    Ok(())
 }
 
 /// What is fixed before the first round.

@@ -32,6 +32,23 @@ fn echo(injection: &str) -> String {
 }
 
 #[test]
+fn what_the_children_of_a_server_use_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = format!("sh -c '{} & wait'", echo(""));
+    let output = ab(
+        folder.path(),
+        &["--a-cmd", &whole, "--b-cmd", &whole, "--noise-pairs", "0", "--no-html", "--group", "6"],
+    );
+    let result = result(folder.path());
+    let loaded = |block: &&Value| block["load"] != "idle";
+    for block in result["blocks"].as_array().unwrap().iter().filter(loaded) {
+        // A shell that waits uses nothing; an echo of 300 queries does.
+        assert!(block["cpu_ns"].as_u64().unwrap() > 100_000, "{block} {output:?}");
+        assert!(block["memory"].as_u64().unwrap() > 1_000_000, "{block}");
+    }
+}
+
+#[test]
 fn a_much_worse_server_is_found_and_every_file_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (echo("--loss 0%"), echo("--loss 70%"));

@@ -103,6 +103,24 @@ fn a_server_that_takes_a_fifth_more_is_found() {
 }
 
 #[test]
+fn answers_that_are_failures_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (echo("--latency 100us"), echo("--rcode 30%:SERVFAIL"));
+    let out = folder.path().to_str().unwrap();
+    let mut all = vec!["ab", "--out", out, "--a-cmd", &a, "--b-cmd", &b, "--no-html"];
+    // Few probes find no limit, which does not matter here.
+    all.extend(["--capacity", "p90<1s", "--capacity-probe", "100ms", "--capacity-probes", "2"]);
+    all.extend(["--capacity-ceiling", "100k", "--timeout", "300ms", "--warm-up", "0s"]);
+    all.extend(["--noise-pairs", "0", "--pairs", "6", "--retries", "0"]);
+    let output = lab(&all);
+    let Some(result) = result(folder.path(), &output) else { return };
+    let notes = result["notes"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let told: Vec<_> = notes.filter(|note| note.contains("SERVFAIL")).collect();
+    assert_eq!(told.len(), 1, "{}", result["notes"]);
+    assert!(told[0].contains("p90<1s: ") && told[0].contains("of B are"), "{told:?}");
+}
+
+#[test]
 fn two_servers_of_the_same_capacity_are_not_called_different() {
     let folder = tempfile::tempdir().unwrap();
     let sides = ["--service-time 500us"; 2];

@@ -2,6 +2,7 @@
 
 mod ab;
 mod ab_capacity;
+mod ab_restarted;
 mod analyse;
 mod capacity;
 mod dnsperf;
@@ -14,6 +15,7 @@ mod replay;
 mod schema;
 mod search;
 mod signed;
+mod swap;
 mod tap;
 mod truth;
 mod tune;

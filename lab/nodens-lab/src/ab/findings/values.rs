@@ -161,7 +161,7 @@ fn loss(blocks: &[&Block]) -> f64 {
 /// CPU per answer in nanoseconds, less what the server uses without load.
 fn cpu(block: &Block, blocks: &[Block]) -> Result<f64, String> {
     let used = block.cpu_ns.ok_or("CPU time is not known")? as f64;
-    let idle = idle(block, blocks) * block.elapsed_ns as f64;
+    let idle = idle(block, blocks)? * block.elapsed_ns as f64;
     let cost = (used - idle) / block.answered as f64;
     if cost > 0.0 && cost.is_finite() {
         Ok(cost)
@@ -171,12 +171,13 @@ fn cpu(block: &Block, blocks: &[Block]) -> Result<f64, String> {
 }
 
 /// The part of a CPU that the server of `block` used without load, in the same process.
-fn idle(block: &Block, blocks: &[Block]) -> f64 {
+fn idle(block: &Block, blocks: &[Block]) -> Result<f64, String> {
     let mut quiet = blocks.iter().filter(|one| {
         one.load == "idle" && one.side == block.side && one.incarnation == block.incarnation
     });
-    let part = quiet.next().and_then(|one| Some(one.cpu_ns? as f64 / one.elapsed_ns.max(1) as f64));
-    part.unwrap_or(0.0)
+    let Some(quiet) = quiet.next() else { return Ok(0.0) };
+    let used = quiet.cpu_ns.ok_or("CPU time without load is not known")?;
+    Ok(used as f64 / quiet.elapsed_ns.max(1) as f64)
 }
 
 /// The quantile of several blocks together in nanoseconds.
