@@ -380,6 +380,9 @@ pub const PRIMARY_SILENCE_MAX: Duration = Duration::from_secs(30);
 pub const PRIMARY_TRANSFER_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
 /// How long a primary to which no connection could be made is passed over where there is another.
 pub const PRIMARY_UNREACHABLE_TIME: Duration = Duration::from_secs(60);
+/// How long a reload or the end of the process waits for zones that are being read or written: a disk that does not
+/// answer must not keep it from doing anything else.
+pub const STORE_END: Duration = Duration::from_secs(5);
 /// Between two attempts to get the lock of a folder with zones that another process has.
 pub const STORE_LOCK_INTERVAL: Duration = Duration::from_millis(500);
 /// How long another process may have it until that is said: in a hand-over it leaves soon.

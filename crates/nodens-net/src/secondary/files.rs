@@ -31,6 +31,12 @@ impl Keeper {
         lock
     }
 
+    /// Leaves no file to a later configuration, which did not wait for this one.
+    pub(super) fn let_go_of_files(&mut self) {
+        let zones = self.areas.iter_mut().flat_map(|area| area.zones.values_mut());
+        zones.for_each(|kept| kept.store = None);
+    }
+
     /// Whether another zone has the file that `zone` would have in this folder. The configuration has none
     /// of these, but members of two catalogs may be.
     pub(super) fn is_taken(&self, zone: &SecondaryZone, folder: &Path) -> bool {

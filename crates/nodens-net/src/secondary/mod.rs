@@ -15,6 +15,7 @@ mod lock;
 mod store;
 
 use crate::fault::errno_text;
+use crate::limits::STORE_END;
 use crate::poll::Waker;
 use keeper::Keeper;
 use nodens_core::log::{Level, Sink};
@@ -22,6 +23,7 @@ use nodens_zone::secondary::SecondaryService;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 
 #[cfg(test)]
@@ -34,7 +36,17 @@ const ORIGIN: &str = "secondary";
 pub struct Secondaries {
     stopping: Arc<AtomicBool>,
     waker: Arc<Waker>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Running>,
+    sink: Sink,
+}
+
+/// The thread of a configuration.
+struct Running {
+    thread: JoinHandle<()>,
+    /// Closed once it has ended.
+    ended: Receiver<()>,
+    /// Whether nobody waits for its end, so that it leaves its files to nobody.
+    is_left: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Secondaries {
@@ -51,38 +63,57 @@ impl Secondaries {
     /// If there is no thread or descriptor to be had.
     pub fn start(services: &[SecondaryService], sink: Sink) -> io::Result<Self> {
         let (stopping, waker) = (Arc::new(AtomicBool::new(false)), Arc::new(Waker::new()?));
-        let mut secondaries = Self { stopping, waker, thread: None };
+        let mut secondaries = Self { stopping, waker, thread: None, sink: sink.clone() };
         if services.is_empty() {
             return Ok(secondaries);
         }
         let (stopping, waker) = (secondaries.stopping.clone(), secondaries.waker.clone());
         let services = services.to_vec();
         let ends = stopping.clone();
-        let run = move || match Keeper::new(&services, sink.clone(), waker, ends) {
-            Ok(mut keeper) => {
-                while !stopping.load(Ordering::Acquire) {
-                    keeper.turn();
+        let (running, ended) = std::sync::mpsc::channel::<()>();
+        let is_left = Arc::new(AtomicBool::new(false));
+        let left = is_left.clone();
+        let run = move || {
+            let _running = running;
+            match Keeper::new(&services, sink.clone(), waker, ends) {
+                Ok(mut keeper) => {
+                    while !stopping.load(Ordering::Acquire) {
+                        keeper.turn();
+                    }
+                    if left.load(Ordering::Acquire) {
+                        keeper.let_go_of_files();
+                    }
                 }
-            }
-            Err(error) => {
-                services.iter().for_each(|service| service.restoring.finish());
-                let text = format!("cannot transfer zones from primaries: {}", errno_text(&error));
-                sink.line(Level::Error, ORIGIN, text);
+                Err(error) => {
+                    services.iter().for_each(|service| service.restoring.finish());
+                    let why = errno_text(&error);
+                    let text = format!("cannot transfer zones from primaries: {why}");
+                    sink.line(Level::Error, ORIGIN, text);
+                }
             }
         };
         let thread = std::thread::Builder::new().name("secondary".to_owned()).spawn(run)?;
-        secondaries.thread = Some(thread);
+        secondaries.thread = Some(Running { thread, ended, is_left });
         Ok(secondaries)
     }
 }
 
 impl Drop for Secondaries {
+    /// Waits a limited time for the thread, which waits for a disk, perhaps. Its folders stay locked until it ends, so
+    /// that nobody else writes there before.
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         self.waker.wake();
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
-            _ = thread.join();
+        let Some(Running { thread, ended, is_left }) = self.thread.take() else { return };
+        if ended.recv_timeout(STORE_END) == Err(RecvTimeoutError::Timeout) {
+            is_left.store(true, Ordering::Release);
+            let text = format!(
+                "zones are still being read or written after {} s, their disk does not answer: nothing is stored until that has ended",
+                STORE_END.as_secs()
+            );
+            return self.sink.line(Level::Error, ORIGIN, text);
         }
+        // A thread that panicked has said so.
+        _ = thread.join();
     }
 }

@@ -570,3 +570,32 @@ fn a_catalog_is_stored_after_its_members() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[test]
+fn a_disk_that_does_not_answer_keeps_nobody_from_a_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    // Whoever opens it waits for a writer.
+    let file = folder.path().join("example.org.zone");
+    let status = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(status.success());
+    let zone = Arc::new(SecondaryZone::new(zone(), vec![]));
+    let store = Some(folder.path().to_owned());
+    let configured = vec![Configured { zone, catalog: None, key: None, store, groups: Vec::new() }];
+    let service = SecondaryService { configured, ..SecondaryService::default() };
+    let (sender, lines) = sync_channel(100);
+    let secondaries =
+        Secondaries::start(std::slice::from_ref(&service), Sink::new(sender)).unwrap();
+    // It waits for the file after a moment.
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    drop(secondaries);
+    assert!((STORE_END..2 * STORE_END).contains(&began.elapsed()), "{:?}", began.elapsed());
+    let said = format!("{:?}", lines.try_iter().collect::<Vec<_>>());
+    assert!(said.contains("their disk does not answer"), "{said}");
+    assert!(!service.restoring.is_done());
+    // The thread ends as soon as it can.
+    drop(std::fs::OpenOptions::new().write(true).open(&file).unwrap());
+    nodens_testkit::eventually("the thread lets go of the zone", || {
+        Arc::strong_count(&service.configured[0].zone) == 1
+    });
+}
