@@ -378,8 +378,10 @@ pub const PRIMARY_CONNECT_TIME: Duration = Duration::from_secs(5);
 pub const PRIMARY_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long one transfer from a primary may take.
 pub const PRIMARY_TRANSFER_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
-/// How long a primary to which no connection could be made is passed over where there is another.
-pub const PRIMARY_UNREACHABLE_TIME: Duration = Duration::from_secs(60);
+/// How long a primary to which no connection could be made, or that said nothing, is passed over where there is another.
+pub const PRIMARY_DOWN_TIME: Duration = Duration::from_secs(60);
+/// The least time between two attempts with such a primary that NOTIFY asks for: its sender may be anybody.
+pub const PRIMARY_HINT_INTERVAL: Duration = Duration::from_secs(10);
 /// Between two attempts to get the lock of a folder with zones that another process has.
 pub const STORE_LOCK_INTERVAL: Duration = Duration::from_millis(500);
 /// How long another process may have it until that is said: in a hand-over it leaves soon.

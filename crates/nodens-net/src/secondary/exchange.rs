@@ -186,6 +186,11 @@ impl Exchange {
         }
     }
 
+    /// Whether the primary has said anything.
+    pub(super) fn has_heard(&self) -> bool {
+        self.heard
+    }
+
     /// How long it has taken so far.
     pub(super) fn took_ns(&self) -> u64 {
         clock::mono_ns().saturating_sub(self.began_ns)

@@ -2,11 +2,12 @@
 
 use super::ORIGIN;
 use super::areas::Area;
+use super::down::Down;
 use super::exchange::{Answer, Exchange, Failure, Order, Work, nanoseconds};
 use super::link::{has_no_ids, text_of};
 use super::lock::Lock;
 use crate::clock;
-use crate::limits::{PRIMARY_BUFFER_LEN, PRIMARY_UNREACHABLE_TIME, SWEEP_INTERVAL};
+use crate::limits::{PRIMARY_BUFFER_LEN, SWEEP_INTERVAL};
 use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
@@ -21,7 +22,6 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,8 +33,7 @@ pub(super) struct Keeper {
     pub(super) waker: Arc<Waker>,
     /// Whether this is to end.
     pub(super) stopping: Arc<AtomicBool>,
-    /// Primaries to which no connection could be made, until they are tried again before others.
-    unreachable: HashMap<SocketAddr, u64>,
+    down: Down,
     /// Zones whose earlier versions still had readers, and when to look again.
     pub(super) unswept: Vec<Arc<SecondaryZone>>,
     pub(super) sweep_at: Option<u64>,
@@ -61,7 +60,7 @@ impl Keeper {
         poll.add(&*waker, Kind::Wake, Key::ONLY, Interest::READ)?;
         let (buffer, random) = (vec![0; PRIMARY_BUFFER_LEN], Random::new());
         let (areas, exchanges) = (Vec::new(), Slots::default());
-        let (unreachable, unswept, sweep_at, locks, foreign) = Default::default();
+        let (down, unswept, sweep_at, locks, foreign) = Default::default();
         let counts = services.first().map(|service| service.counts.clone()).unwrap_or_default();
         let mut keeper = Self {
             areas,
@@ -69,7 +68,7 @@ impl Keeper {
             poll,
             waker,
             stopping,
-            unreachable,
+            down,
             unswept,
             sweep_at,
             random,
@@ -172,9 +171,9 @@ impl Keeper {
                 if let Some(area) = self.areas.iter_mut().find(keeps) {
                     area.schedule.notified(&zone, primary, serial);
                     let kept = area.zones.get(&zone);
-                    // It is alive.
+                    // It may be alive.
                     if let Some(own) = kept.and_then(|kept| kept.zone.primaries().get(primary)) {
-                        self.unreachable.remove(&own.address);
+                        self.down.hint(own.address, clock::mono_ns());
                     }
                 }
             }
@@ -195,14 +194,13 @@ impl Keeper {
         };
         let key = data.key();
         let order = Order { area, zone: zone.clone(), primary, token, key };
-        // One that cannot be reached would keep all its zones waiting, and those of others.
+        // One that does not answer would keep all its zones waiting, and those of others.
         let now = clock::mono_ns();
-        let is_down = |primary: &Primary| {
-            self.unreachable.get(&primary.address).is_some_and(|until| *until > now)
-        };
+        let is_down = |primary: &Primary| self.down.has(primary.address, now);
         if is_down(&order.primary) && !data.primaries().iter().all(is_down) {
             return self.pass_over(&order);
         }
+        self.down.tried(order.primary.address, now);
         self.open(order, work);
     }
 
@@ -238,6 +236,8 @@ impl Keeper {
 
     /// A primary has answered.
     fn answered(&mut self, key: Key, answer: Answer) {
+        let address = self.exchanges.get(key).map(|exchange| exchange.order.primary.address);
+        address.into_iter().for_each(|address| self.down.heard(address));
         let serial = match answer {
             Answer::Serial(serial) => serial,
             Answer::Transfer(received) => {
@@ -276,14 +276,9 @@ impl Keeper {
         exchange.count(&self.counts, Came::Failed);
         let incremental = exchange.incoming().is_some_and(|i| i.qtype() == Type::IXFR);
         let order = exchange.order.clone();
-        let reason = exchange.tell(failure);
+        let (reason, heard) = (exchange.tell(failure), exchange.has_heard());
         drop(exchange);
-        if let Failure::Unreachable(_) = failure {
-            let now = clock::mono_ns();
-            self.unreachable.retain(|_, until| *until > now);
-            let until = now.saturating_add(nanoseconds(PRIMARY_UNREACHABLE_TIME));
-            self.unreachable.insert(order.primary.address, until);
-        }
+        self.note_down(&order, failure, heard);
         if !incremental || !failure.whole_may_help() {
             return self.note_failure(&order, &reason, failure.end());
         }
@@ -297,10 +292,22 @@ impl Keeper {
         self.open(order, Work::Transfer(Box::new(incoming)));
     }
 
-    /// A primary is not asked that could not be reached for another zone, which was said.
+    /// Remembers whether a primary with which an exchange has failed has said anything in it.
+    fn note_down(&mut self, order: &Order, failure: &Failure, heard: bool) {
+        let address = order.primary.address;
+        match failure {
+            _ if heard => self.down.heard(address),
+            Failure::Unreachable(_) | Failure::Silent(_) => {
+                self.down.note(address, clock::mono_ns());
+            }
+            Failure::Cut(_) | Failure::Wrong(_) => {}
+        }
+    }
+
+    /// A primary is not asked that did not answer for another zone, which was said.
     fn pass_over(&mut self, order: &Order) {
         let Some(kept) = self.kept(order) else { return };
-        let reason = "it could not be reached before";
+        let reason = "it did not answer before";
         kept.zone.note_failure(Some(&format!("{}: {reason}", order.primary)));
         let text = format!("Failed to transfer {} from {}: {reason}", order.zone, order.primary);
         self.sink.line(Level::Debug, ORIGIN, text);

@@ -7,6 +7,7 @@
 mod areas;
 mod arrived;
 mod catalogs;
+mod down;
 mod exchange;
 mod keeper;
 mod link;

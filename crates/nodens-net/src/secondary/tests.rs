@@ -465,7 +465,7 @@ fn a_primary_that_cannot_be_reached_is_passed_over_for_zones_that_have_another()
     let running = run(&[gone, good]);
     running.until(Some(7));
     running.until_said("Failed to transfer example.org. from ");
-    running.until_said(": it could not be reached before");
+    running.until_said(": it did not answer before");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::secondary::exchange::Order;
 use nodens_core::log::Record as LogRecord;
 use nodens_wire::{Class, Record, Type};
 use nodens_zone::data::Edit;
-use nodens_zone::secondary::{Group, SecondaryService};
+use nodens_zone::secondary::{Group, Primary, SecondaryService};
 use nodens_zone::{Serial, Soa};
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -79,6 +79,12 @@ impl Scene {
         let service = services[0].clone();
         let keeper = Keeper::new(services, Sink::new(sender), waker, Arc::default()).unwrap();
         Self { keeper, service, log }
+    }
+
+    /// A turn that does not wait.
+    fn step(&mut self) {
+        self.keeper.waker.wake();
+        self.keeper.turn();
     }
 
     /// A catalog becomes this.
@@ -356,6 +362,58 @@ fn what_came_while_the_thread_was_busy_is_read_before_a_primary_is_given_up() {
     scene.keeper.exchanges.iter_mut().for_each(|(_, exchange)| exchange.heard_ns = past);
     scene.keeper.turn();
     assert!(scene.said("timed out") && scene.keeper.exchanges.iter().count() == 0);
+}
+
+/// Zones of these names that all have these primaries.
+fn scene_of(names: &[&str], primaries: &[std::net::SocketAddr]) -> Scene {
+    let configured = names.iter().map(|origin| {
+        let primaries: Vec<_> = primaries.iter().copied().map(Primary::from).collect();
+        let zone = Arc::new(SecondaryZone::new(name(origin), primaries));
+        Configured { zone, catalog: None, key: None, store: None, groups: Vec::new() }
+    });
+    Scene::of(of(&configured.collect::<Vec<_>>()))
+}
+
+#[test]
+fn a_primary_that_says_nothing_is_passed_over_for_other_zones_whoever_sends_notify() {
+    let listen = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (silent, good) = (listen(), listen());
+    let addresses = [&silent, &good].map(|listener| listener.local_addr().unwrap());
+    let mut scene = scene_of(&["a.example."], &addresses);
+    scene.keeper.turn();
+    let asked = |scene: &Scene| {
+        let all = scene.keeper.exchanges.iter();
+        all.map(|(_, exchange)| exchange.order.primary.address).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&scene), [addresses[0]]);
+    // The connection is made, and nothing comes.
+    let past = crate::clock::mono_ns() - crate::limits::PRIMARY_SILENCE_MAX.as_nanos() as u64 - 1;
+    scene.keeper.exchanges.iter_mut().for_each(|(_, exchange)| exchange.heard_ns = past);
+    scene.keeper.turn();
+    assert!(scene.said("timed out"));
+    scene.step();
+    assert_eq!(asked(&scene), [addresses[1]]);
+    let another = |scene: &mut Scene, origin: &str| {
+        let primaries = scene.zone("a.example.").shared_primaries().clone();
+        scene.keeper.keep(0, Arc::new(SecondaryZone::new(name(origin), primaries)), None);
+        let before = asked(scene).len();
+        while asked(scene).len() == before {
+            scene.step();
+        }
+        asked(scene)[before]
+    };
+    assert_eq!(another(&mut scene, "b.example."), addresses[1]);
+    // The first NOTIFY has one zone ask it, those that follow none.
+    let hint = |scene: &mut Scene| {
+        let zone = scene.zone("b.example.");
+        scene.service.zones.update(|all| all.replace(zone.origin().view(), zone.clone()));
+        scene.service.notices.note(name("b.example."), 0, None);
+        scene.step();
+    };
+    hint(&mut scene);
+    assert_eq!(another(&mut scene, "c.example."), addresses[0]);
+    hint(&mut scene);
+    assert_eq!(another(&mut scene, "d.example."), addresses[1]);
 }
 
 /// A query from the first connection that waits.
