@@ -35,7 +35,9 @@ pub const BOOTSTRAP_MAX: Duration = Duration::from_secs(10);
 /// The longest time between two attempts to get a zone that is there, but cannot be served.
 pub const USELESS_MAX: Duration = Duration::from_secs(3600);
 /// Queries and transfers of the zones of one server block that may be under way at once.
-pub const REFRESHES_AT_ONCE: usize = 64;
+pub const REFRESHES_AT_ONCE: usize = 128;
+/// Those of them that may be with one address: one that says nothing would keep all of them for half a minute.
+pub const REFRESHES_PER_ADDRESS: usize = REFRESHES_AT_ONCE / 2;
 /// Between the first queries for two zones of which a version is here already: after a restart or a reload a hundred
 /// thousand zones would be asked for at once, and take the CPU while clients ask for them.
 pub const RESTORED_INTERVAL: Duration = Duration::from_micros(500);

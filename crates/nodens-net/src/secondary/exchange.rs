@@ -113,7 +113,7 @@ pub(super) struct Exchange {
     connected: bool,
     made: bool,
     /// Whether anything has come since.
-    heard: bool,
+    pub(super) heard: bool,
     /// When it has to go on whatever the socket says.
     pub(super) timer_ns: Option<u64>,
     /// When it was opened, and when something last came.
@@ -184,11 +184,6 @@ impl Exchange {
             Work::Transfer(incoming) => Some(incoming),
             Work::Serial(_) => None,
         }
-    }
-
-    /// Whether the primary has said anything.
-    pub(super) fn has_heard(&self) -> bool {
-        self.heard
     }
 
     /// How long it has taken so far.

@@ -6,10 +6,12 @@
 
 mod areas;
 mod arrived;
+mod begin;
 mod catalogs;
 mod down;
 mod exchange;
 mod keeper;
+mod lanes;
 mod link;
 mod lock;
 mod store;

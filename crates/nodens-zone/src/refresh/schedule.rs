@@ -38,6 +38,8 @@ pub(super) struct Entry {
     /// Where it stands in [`Schedule::expiring`].
     expires_at: Option<u64>,
     under_way: bool,
+    /// Whether what is under way waits for its turn.
+    is_held: bool,
     /// Of the last query or transfer.
     token: Option<Token>,
 }
@@ -52,8 +54,9 @@ impl Schedule {
             let at = refresh.next_request().unwrap_or_default();
             self.restored_at = at.saturating_add(nanoseconds(RESTORED_INTERVAL));
         }
-        let (due_at, expires_at, under_way, token) = (None, None, false, None);
-        let entry = Entry { name: zone.clone(), refresh, due_at, expires_at, under_way, token };
+        let (due_at, expires_at, under_way, is_held, token) = (None, None, false, false, None);
+        let name = zone.clone();
+        let entry = Entry { name, refresh, due_at, expires_at, under_way, is_held, token };
         self.zones.insert(zone.clone(), entry);
         self.change(&zone, |_| ());
     }
@@ -73,7 +76,8 @@ impl Schedule {
         due.into_iter().chain(self.expiring.first()).map(|(at, _)| *at).min()
     }
 
-    fn has_room(&self) -> bool {
+    /// Whether another query or transfer may be under way.
+    pub fn has_room(&self) -> bool {
         self.under_way < REFRESHES_AT_ONCE
     }
 
@@ -94,6 +98,16 @@ impl Schedule {
             entry.into_iter().for_each(|entry| entry.token = Some(token));
             return Some((zone, action, token));
         }
+    }
+
+    /// What [`Schedule::poll`] gave has to wait, or not any more. Meanwhile it is none of those under way, and nothing else
+    /// is to be done for the zone. False if the token is not that of the zone's last query or transfer.
+    pub fn hold(&mut self, zone: &Name, token: Token, waits: bool) -> bool {
+        let entry = self.zones.get_mut(zone).filter(|entry| entry.token == Some(token));
+        let Some(entry) = entry else { return false };
+        entry.is_held = waits;
+        self.change(zone, |_| ());
+        true
     }
 
     /// When a primary of the zone is asked next, and when the zone expires.
@@ -127,7 +141,7 @@ impl Schedule {
         let Entry { name, refresh, due_at, expires_at, .. } = entry;
         put(&mut self.due, due_at, name, refresh.next_request());
         put(&mut self.expiring, expires_at, name, refresh.expires_at);
-        let under_way = matches!(entry.refresh.state, State::UnderWay(_));
+        let under_way = matches!(entry.refresh.state, State::UnderWay(_)) && !entry.is_held;
         self.under_way += usize::from(under_way);
         self.under_way -= usize::from(std::mem::replace(&mut entry.under_way, under_way));
         Some(result)

@@ -319,6 +319,30 @@ fn zones_expire_while_as_many_primaries_are_asked_as_may_be() {
 }
 
 #[test]
+fn what_waits_for_its_turn_keeps_no_other_from_being_asked() {
+    let mut schedule = Schedule::default();
+    for n in 0..=REFRESHES_AT_ONCE {
+        schedule.insert(name(n), Refresh::new(1));
+    }
+    let all: Vec<_> = std::iter::from_fn(|| schedule.poll(0)).collect();
+    assert!(all.len() == REFRESHES_AT_ONCE && !schedule.has_room());
+    let (zone, _, token) = &all[0];
+    assert!(schedule.hold(zone, *token, true) && schedule.has_room());
+    let (last, _, other) = schedule.poll(0).unwrap();
+    assert!(!schedule.has_room() && !schedule.hold(zone, other, false));
+    schedule.ended(&last, other, 0, done(7), 0);
+    assert!(schedule.hold(zone, *token, false) && !schedule.has_room());
+    schedule.ended(zone, *token, 0, done(7), 0);
+    assert_eq!(schedule.under_way, REFRESHES_AT_ONCE - 1);
+    // One that goes while it waits.
+    let (zone, _, token) = &all[1];
+    schedule.hold(zone, *token, true);
+    schedule.remove(zone);
+    assert!(!schedule.hold(zone, *token, false));
+    assert_eq!(schedule.under_way, REFRESHES_AT_ONCE - 2);
+}
+
+#[test]
 fn what_was_asked_for_a_zone_that_is_gone_does_not_count_for_its_successor() {
     let mut schedule = Schedule::default();
     schedule.insert(name(0), Refresh::new(1));
