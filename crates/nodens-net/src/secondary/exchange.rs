@@ -87,6 +87,7 @@ impl Failure {
     pub(super) fn end(&self) -> End {
         match self {
             Self::Wrong(error) if error.is_lasting() => End::Useless,
+            Self::Wrong(error) if error.is_refusal() => End::Refused,
             _ => End::Failed,
         }
     }
