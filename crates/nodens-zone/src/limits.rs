@@ -34,11 +34,19 @@ pub const BOOTSTRAP_MIN: Duration = Duration::from_millis(250);
 pub const BOOTSTRAP_MAX: Duration = Duration::from_secs(10);
 /// The longest time between two attempts to get a zone that is there, but cannot be served.
 pub const USELESS_MAX: Duration = Duration::from_secs(3600);
+/// The same where all primaries answer that they will not give it, or there is no room for it: the next attempt is
+/// likely to end in the same way, and very many zones may be refused at once.
+pub const REFUSED_MAX: Duration = Duration::from_secs(300);
 /// Queries and transfers of the zones of one server block that may be under way at once.
-pub const REFRESHES_AT_ONCE: usize = 64;
+pub const REFRESHES_AT_ONCE: usize = 128;
+/// Those of them that may be with one address: one that says nothing would keep all of them for half a minute.
+pub const REFRESHES_PER_ADDRESS: usize = REFRESHES_AT_ONCE / 2;
 /// Between the first queries for two zones of which a version is here already: after a restart or a reload a hundred
 /// thousand zones would be asked for at once, and take the CPU while clients ask for them.
 pub const RESTORED_INTERVAL: Duration = Duration::from_micros(500);
+/// Attempts to get zones of which there is no version are made at that rate too, but for the first ones. After a pause
+/// those of so long may be made at once, as timers are late.
+pub const RETRIES_BURST: Duration = Duration::from_millis(10);
 /// A zone that expires within this time is asked for at once all the same.
 pub const RESTORED_MARGIN: Duration = Duration::from_secs(600);
 
@@ -57,6 +65,10 @@ pub const NSEC_STEPS: usize = 256;
 pub const NSEC3_ITERATIONS_MAX: u16 = 150;
 /// Versions that a zone that is served keeps until their last reader is done.
 pub const RETIRED_MAX: usize = 16;
+
+/// Octets that a zone from a primary takes beside its records: itself, its name, and its places in the tables of zones, in
+/// the schedule, in the catalog and among its members. `tests/cost.rs` compares it with the most of that.
+pub const SECONDARY_OCTETS: u64 = 2200;
 
 /// Octets by which a version that is being made may grow before they are set aside.
 pub const ROOM_STEP: u64 = 256 << 10;

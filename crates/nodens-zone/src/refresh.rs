@@ -5,7 +5,8 @@
 //! has sockets does what they say.
 
 use crate::limits::{
-    BOOTSTRAP_MAX, BOOTSTRAP_MIN, EXPIRE_MIN, REFRESH_MIN, RESTORED_MARGIN, RETRY_MIN, USELESS_MAX,
+    BOOTSTRAP_MAX, BOOTSTRAP_MIN, EXPIRE_MIN, REFRESH_MIN, REFUSED_MAX, RESTORED_MARGIN, RETRY_MIN,
+    USELESS_MAX,
 };
 use crate::serial::Serial;
 use crate::zone::{Soa, Timers};
@@ -38,6 +39,8 @@ pub enum End {
     Transferred(Serial, Timers),
     /// There was no answer in time, or none that is of use.
     Failed,
+    /// The primary answered that it will not give the zone, or there is no room for it here.
+    Refused,
     /// What the primary has cannot be served, and will be the same the next time: pauses grow.
     Useless,
 }
@@ -66,6 +69,8 @@ pub struct Refresh {
     asked: usize,
     /// Whether one of them answered, though with an older version.
     reached: bool,
+    /// How many of them have refused.
+    refused: usize,
     /// Whether one of them has what cannot be served.
     useless: bool,
     /// Rounds that have failed since there was a version.
@@ -87,6 +92,7 @@ impl Refresh {
             state: State::Resting(0),
             asked: 0,
             reached: false,
+            refused: 0,
             useless: false,
             failures: 0,
             notified: Vec::new(),
@@ -133,6 +139,12 @@ impl Refresh {
         }
     }
 
+    /// Whether the next attempt follows one that has failed, and nothing is served meanwhile.
+    fn is_retry(&self) -> bool {
+        let rests = matches!(self.state, State::Resting(_));
+        rests && self.serial.is_none() && self.failures > 0 && self.notified.is_empty()
+    }
+
     /// What is to be done now. To be called until it gives nothing.
     pub fn poll(&mut self, now_ns: u64) -> Option<Action> {
         if self.expires_at.is_some_and(|at| at <= now_ns) {
@@ -158,7 +170,7 @@ impl Refresh {
 
     /// Starts a round with this primary.
     fn begin(&mut self, primary: usize) {
-        (self.asked, self.reached, self.useless) = (0, false, false);
+        (self.asked, self.reached, self.refused, self.useless) = (0, false, 0, false);
         self.notified.retain(|other| *other != primary);
         match primary.checked_rem(self.primaries) {
             Some(primary) => self.ask(primary),
@@ -196,7 +208,8 @@ impl Refresh {
                 self.reached |= self.serial.is_some_and(|ours| theirs < ours);
                 self.ask_next(primary, now_ns, random);
             }
-            End::Failed | End::Useless => {
+            End::Failed | End::Refused | End::Useless => {
+                self.refused += usize::from(end == End::Refused);
                 self.useless |= end == End::Useless;
                 self.ask_next(primary, now_ns, random);
             }
@@ -225,6 +238,7 @@ impl Refresh {
         // RETRY is for a version that is served meanwhile.
         let mut pause = match self.timers.filter(|_| self.serial.is_some()) {
             Some(timers) => seconds(timers.retry, RETRY_MIN),
+            None if self.refused == self.asked => doubled.min(REFUSED_MAX),
             None => doubled.min(BOOTSTRAP_MAX),
         };
         if self.useless {

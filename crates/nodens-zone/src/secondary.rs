@@ -2,10 +2,10 @@
 
 use crate::catalog::Catalog;
 use crate::counts;
-use crate::data::{Data, Served};
+use crate::data::{Data, Served, room};
 use crate::image::Written;
 use crate::journal::{Journal, Step, Steps};
-use crate::limits::JOURNAL_OCTETS;
+use crate::limits::{JOURNAL_OCTETS, SECONDARY_OCTETS};
 use crate::serial::Serial;
 use crate::table::ZoneTable;
 use crate::tsig::Key;
@@ -68,6 +68,8 @@ pub struct RefusedMembers {
     pub outside: usize,
     /// Another zone has the name.
     pub clashing: usize,
+    /// There was no memory for them.
+    pub without_room: usize,
 }
 
 /// The zones that are served for a catalog, by name, and the labels that they have in it. A clone costs as much as a
@@ -82,6 +84,7 @@ pub type Members = imbl::GenericHashMap<
 impl SecondaryZone {
     /// A zone of which nothing is here yet.
     pub fn new(origin: impl Into<Arc<Name>>, primaries: impl Into<Arc<[Primary]>>) -> Self {
+        room::replaced(0, SECONDARY_OCTETS);
         Self {
             origin: origin.into(),
             primaries: primaries.into(),
@@ -255,6 +258,12 @@ impl SecondaryZone {
     /// See [`SecondaryZone::note_reached`].
     pub fn reached_ns(&self) -> Option<i64> {
         Some(self.reached_ns.load(Ordering::Relaxed)).filter(|at| *at != NEVER)
+    }
+}
+
+impl Drop for SecondaryZone {
+    fn drop(&mut self) {
+        room::replaced(SECONDARY_OCTETS, 0);
     }
 }
 

@@ -8,7 +8,8 @@ use nodens_core::log::{Level, Sink};
 use nodens_wire::Name;
 use nodens_zone::Zone;
 use nodens_zone::catalog::{Catalog, CatalogError, Member, Names};
-use nodens_zone::data::Data;
+use nodens_zone::data::{Data, room};
+use nodens_zone::limits::SECONDARY_OCTETS;
 use nodens_zone::secondary::{Configured, Members, SecondaryZone};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -282,6 +283,11 @@ impl Area {
                 }
                 Fate::Clashes => {
                     refused.add_clashing(name, new);
+                    None
+                }
+                // Another that is here already takes no more.
+                Fate::Begins(None) if !now.contains_key(name) && !room::has(SECONDARY_OCTETS) => {
+                    refused.add_without_room(name, new);
                     None
                 }
                 Fate::Stays => before.get(name).map(|(_, zone)| zone.clone()),

@@ -87,6 +87,7 @@ impl Failure {
     pub(super) fn end(&self) -> End {
         match self {
             Self::Wrong(error) if error.is_lasting() => End::Useless,
+            Self::Wrong(error) if error.is_refusal() => End::Refused,
             _ => End::Failed,
         }
     }
@@ -113,7 +114,7 @@ pub(super) struct Exchange {
     connected: bool,
     made: bool,
     /// Whether anything has come since.
-    heard: bool,
+    pub(super) heard: bool,
     /// When it has to go on whatever the socket says.
     pub(super) timer_ns: Option<u64>,
     /// When it was opened, and when something last came.

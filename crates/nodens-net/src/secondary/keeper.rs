@@ -2,26 +2,27 @@
 
 use super::ORIGIN;
 use super::areas::Area;
+use super::down::Down;
 use super::exchange::{Answer, Exchange, Failure, Order, Work, nanoseconds};
-use super::link::{has_no_ids, text_of};
+use super::lanes::Lanes;
+use super::link::text_of;
 use super::lock::Lock;
 use crate::clock;
-use crate::limits::{PRIMARY_BUFFER_LEN, PRIMARY_UNREACHABLE_TIME, SWEEP_INTERVAL};
+use crate::limits::{PRIMARY_BUFFER_LEN, SWEEP_INTERVAL};
 use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use foldhash::fast::RandomState;
 use nodens_core::log::{Level, Sink};
-use nodens_wire::{Name, Type};
+use nodens_wire::Type;
 use nodens_zone::counts::{self, Kind as Asked, Result as Came};
 use nodens_zone::incoming::Incoming;
-use nodens_zone::refresh::{Action, End, Token};
-use nodens_zone::secondary::{Primary, SecondaryService, SecondaryZone};
+use nodens_zone::refresh::End;
+use nodens_zone::secondary::{SecondaryService, SecondaryZone};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,16 +30,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Keeper {
     pub(super) areas: Vec<Area>,
     pub(super) exchanges: Slots<Exchange>,
-    poll: Poll,
+    pub(super) poll: Poll,
     pub(super) waker: Arc<Waker>,
     /// Whether this is to end.
     pub(super) stopping: Arc<AtomicBool>,
-    /// Primaries to which no connection could be made, until they are tried again before others.
-    unreachable: HashMap<SocketAddr, u64>,
+    pub(super) down: Down,
+    pub(super) lanes: Lanes,
     /// Zones whose earlier versions still had readers, and when to look again.
     pub(super) unswept: Vec<Arc<SecondaryZone>>,
     pub(super) sweep_at: Option<u64>,
-    random: Random,
+    pub(super) random: Random,
     buffer: Vec<u8>,
     /// Of the folders that zones are kept in, by each way in which these are written.
     pub(super) locks: HashMap<OsString, Arc<Lock>, RandomState>,
@@ -61,7 +62,7 @@ impl Keeper {
         poll.add(&*waker, Kind::Wake, Key::ONLY, Interest::READ)?;
         let (buffer, random) = (vec![0; PRIMARY_BUFFER_LEN], Random::new());
         let (areas, exchanges) = (Vec::new(), Slots::default());
-        let (unreachable, unswept, sweep_at, locks, foreign) = Default::default();
+        let (down, lanes, unswept, sweep_at, locks, foreign) = Default::default();
         let counts = services.first().map(|service| service.counts.clone()).unwrap_or_default();
         let mut keeper = Self {
             areas,
@@ -69,7 +70,8 @@ impl Keeper {
             poll,
             waker,
             stopping,
-            unreachable,
+            down,
+            lanes,
             unswept,
             sweep_at,
             random,
@@ -98,13 +100,7 @@ impl Keeper {
     pub(super) fn turn(&mut self) {
         self.say_restored();
         self.take_notices();
-        for area in 0..self.areas.len() {
-            while let Some((zone, action, token)) =
-                self.areas.get_mut(area).and_then(|area| area.schedule.poll(clock::mono_ns()))
-            {
-                self.act(area, &zone, action, token);
-            }
-        }
+        self.begin_due();
         self.sweep();
         let folders_at = self.take_folders();
         let now = clock::mono_ns();
@@ -112,7 +108,7 @@ impl Keeper {
         let of_exchange =
             |exchange: &Exchange| exchange.deadline_ns().min(exchange.timer_ns.unwrap_or(u64::MAX));
         let due = due.chain(self.exchanges.iter().map(|(_, exchange)| of_exchange(exchange)));
-        let due = due.chain(self.sweep_at).chain(folders_at).min();
+        let due = due.chain(self.sweep_at).chain(folders_at).chain(self.waiting_until()).min();
         let ready = self.poll.wait(due.map(|at| at.saturating_sub(now)));
         let looked_ns = clock::mono_ns();
         // Before the next look at what primaries say, and at whether this is to stop.
@@ -172,58 +168,12 @@ impl Keeper {
                 if let Some(area) = self.areas.iter_mut().find(keeps) {
                     area.schedule.notified(&zone, primary, serial);
                     let kept = area.zones.get(&zone);
-                    // It is alive.
+                    // It may be alive.
                     if let Some(own) = kept.and_then(|kept| kept.zone.primaries().get(primary)) {
-                        self.unreachable.remove(&own.address);
+                        self.down.hint(own.address, clock::mono_ns());
                     }
                 }
             }
-        }
-    }
-
-    fn act(&mut self, area: usize, zone: &Name, action: Action, token: Token) {
-        let kept = self.areas.get(area).and_then(|area| area.zones.get(zone));
-        let Some(data) = kept.map(|kept| kept.zone.clone()) else { return };
-        let (Action::Query(primary) | Action::Transfer(primary)) = action else {
-            return self.expire(area, &data);
-        };
-        let Some(primary) = data.primaries().get(primary).cloned() else { return };
-        let id = self.id(&primary);
-        let work = match action {
-            Action::Transfer(_) => Work::Transfer(Box::new(Incoming::axfr(zone.clone(), id, None))),
-            _ => Work::Serial(id),
-        };
-        let key = data.key();
-        let order = Order { area, zone: zone.clone(), primary, token, key };
-        // One that cannot be reached would keep all its zones waiting, and those of others.
-        let now = clock::mono_ns();
-        let is_down = |primary: &Primary| {
-            self.unreachable.get(&primary.address).is_some_and(|until| *until > now)
-        };
-        if is_down(&order.primary) && !data.primaries().iter().all(is_down) {
-            return self.pass_over(&order);
-        }
-        self.open(order, work);
-    }
-
-    /// The ID of a query to a primary.
-    fn id(&mut self, primary: &Primary) -> u16 {
-        if has_no_ids(primary) { 0 } else { self.random.u16() }
-    }
-
-    fn open(&mut self, order: Order, work: Work) {
-        let mut opened = match Exchange::open(order.clone(), work) {
-            Ok(exchange) => Some(exchange),
-            Err(error) => return self.note_failure(&order, &text_of(&error), End::Failed),
-        };
-        // The key is in the table before the system knows of it.
-        let Some(exchange) = opened.take() else { return };
-        let key = self.exchanges.insert(exchange);
-        let Self { exchanges, poll, .. } = self;
-        let registered = exchanges.get_mut(key).map(|exchange| exchange.register(poll, key));
-        if let Some(Err(error)) = registered {
-            self.exchanges.remove(key);
-            self.note_failure(&order, &text_of(&error), End::Failed);
         }
     }
 
@@ -238,6 +188,8 @@ impl Keeper {
 
     /// A primary has answered.
     fn answered(&mut self, key: Key, answer: Answer) {
+        let address = self.exchanges.get(key).map(|exchange| exchange.order.primary.address);
+        address.into_iter().for_each(|address| self.down.heard(address));
         let serial = match answer {
             Answer::Serial(serial) => serial,
             Answer::Transfer(received) => {
@@ -276,14 +228,9 @@ impl Keeper {
         exchange.count(&self.counts, Came::Failed);
         let incremental = exchange.incoming().is_some_and(|i| i.qtype() == Type::IXFR);
         let order = exchange.order.clone();
-        let reason = exchange.tell(failure);
+        let (reason, heard) = (exchange.tell(failure), exchange.heard);
         drop(exchange);
-        if let Failure::Unreachable(_) = failure {
-            let now = clock::mono_ns();
-            self.unreachable.retain(|_, until| *until > now);
-            let until = now.saturating_add(nanoseconds(PRIMARY_UNREACHABLE_TIME));
-            self.unreachable.insert(order.primary.address, until);
-        }
+        self.note_down(&order, failure, heard);
         if !incremental || !failure.whole_may_help() {
             return self.note_failure(&order, &reason, failure.end());
         }
@@ -297,17 +244,21 @@ impl Keeper {
         self.open(order, Work::Transfer(Box::new(incoming)));
     }
 
-    /// A primary is not asked that could not be reached for another zone, which was said.
-    fn pass_over(&mut self, order: &Order) {
-        let Some(kept) = self.kept(order) else { return };
-        let reason = "it could not be reached before";
-        kept.zone.note_failure(Some(&format!("{}: {reason}", order.primary)));
-        let text = format!("Failed to transfer {} from {}: {reason}", order.zone, order.primary);
-        self.sink.line(Level::Debug, ORIGIN, text);
-        self.ended(order, End::Failed);
+    /// Remembers whether a primary with which an exchange has failed has said anything in it.
+    fn note_down(&mut self, order: &Order, failure: &Failure, heard: bool) {
+        let address = order.primary.address;
+        match failure {
+            _ if heard => self.down.heard(address),
+            Failure::Unreachable(_) | Failure::Silent(_) => {
+                if self.down.note(address, clock::mono_ns()) {
+                    self.lanes.release(address);
+                }
+            }
+            Failure::Cut(_) | Failure::Wrong(_) => {}
+        }
     }
 
-    fn note_failure(&mut self, order: &Order, reason: &str, end: End) {
+    pub(super) fn note_failure(&mut self, order: &Order, reason: &str, end: End) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_failure(Some(&format!("{}: {reason}", order.primary)));
         let level = kept.level_of_failure(order.primary.address);

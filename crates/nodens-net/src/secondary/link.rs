@@ -15,6 +15,7 @@ use quic::QuicLink;
 use socket2::{Domain, Protocol, SockAddr, Socket};
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// A connection to a primary, made or in the making.
 pub(super) enum Link {
@@ -133,6 +134,9 @@ fn begin_tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), socket2::Type::STREAM, protocol)?;
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
+    // Its end is a reset: of who closes first the port is kept for a minute otherwise, and very many zones that are
+    // asked for one after the other take all ports. Nothing is on its way then that the primary has to get.
+    socket.set_linger(Some(Duration::ZERO))?;
     match socket.connect(&SockAddr::from(address)) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
         _ => Ok(socket),

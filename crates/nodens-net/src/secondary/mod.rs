@@ -6,10 +6,13 @@
 
 mod areas;
 mod arrived;
+mod begin;
 mod catalogs;
+mod down;
 mod exchange;
 mod files;
 mod keeper;
+mod lanes;
 mod link;
 mod lock;
 mod store;

@@ -459,13 +459,33 @@ fn another_configuration_does_not_read_what_is_stored_again() {
 }
 
 #[test]
+fn a_connection_ends_with_a_reset_so_that_its_port_is_free_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let running = run(&[listener.local_addr().unwrap()]);
+    let (mut stream, _) = listener.accept().unwrap();
+    let query = Message::parse(&read_message(&mut stream).unwrap()).unwrap();
+    let mut out = Vec::new();
+    let flags = Flags(0).reply().with(Flags::AA, true);
+    let mut builder = Builder::new(&mut out, query.id, flags);
+    builder.question(zone().view(), Type::AXFR, Class::IN);
+    for record in whole(7, &[1]) {
+        builder.push(Section::Answer, &record).unwrap();
+    }
+    stream.write_all(&framed(&out)).unwrap();
+    running.until(Some(7));
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let end = std::io::Read::read(&mut stream, &mut [0]).unwrap_err();
+    assert_eq!(end.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[test]
 fn a_primary_that_cannot_be_reached_is_passed_over_for_zones_that_have_another() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (good, _asked) = primary(|_, _| Reaction::Records(whole(7, &[1, 2])));
     let running = run(&[gone, good]);
     running.until(Some(7));
     running.until_said("Failed to transfer example.org. from ");
-    running.until_said(": it could not be reached before");
+    running.until_said(": it did not answer before");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! How much memory the zones of the process take, and may take.
 //!
-//! What is served and what is being made count together, and what a caller claims for work with a version. What
+//! What is served and what is being made count together, what a caller claims for work with a version, differences that
+//! are kept, and what a zone of a primary costs whether it has a version or not. What
 //! two versions share counts once; what versions have that are kept for their last readers alone does not count.
 
 use super::prepared;
 use crate::limits::{PREPARED_OCTETS_MAX, PREPARED_PART, ROOM_STEP};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Octets of all versions that are served.
+/// Octets of all versions that are served, and of what belongs to their zones.
 static HELD: AtomicU64 = AtomicU64::new(0);
 /// Octets set aside for versions that are being made.
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
@@ -24,7 +25,7 @@ pub fn refused() -> u64 {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// Octets of all versions that are served, about.
+/// Octets of all versions that are served, and of what belongs to their zones, about.
 pub fn held() -> u64 {
     HELD.load(Ordering::Relaxed)
 }
@@ -54,8 +55,14 @@ pub(super) fn prepared_most() -> usize {
     PREPARED_MOST.load(Ordering::Relaxed)
 }
 
-/// Another version is served: of so many octets, in the place of one of so many.
-pub(super) fn replaced(before: u64, after: u64) {
+/// Whether there is room for so many octets.
+pub fn has(octets: u64) -> bool {
+    let taken = HELD.load(Ordering::Relaxed) + CLAIMED.load(Ordering::Relaxed);
+    taken.saturating_add(octets) <= MOST.load(Ordering::Relaxed)
+}
+
+/// Another version is served, or something else is kept: of so many octets, in the place of one of so many.
+pub(crate) fn replaced(before: u64, after: u64) {
     if after >= before {
         HELD.fetch_add(after - before, Ordering::Relaxed);
     } else {
@@ -75,8 +82,7 @@ impl Claim {
             return true;
         }
         let more = octets.saturating_sub(self.0);
-        let taken = HELD.load(Ordering::Relaxed) + CLAIMED.load(Ordering::Relaxed);
-        if taken.saturating_add(more) > MOST.load(Ordering::Relaxed) {
+        if !has(more) {
             REFUSED.fetch_add(1, Ordering::Relaxed);
             return false;
         }

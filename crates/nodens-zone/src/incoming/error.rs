@@ -84,6 +84,11 @@ impl IncomingError {
         !matches!(self, Self::Signature(_) | Self::TooMany(_) | Self::NoRoom)
     }
 
+    /// Whether it is likely to be the same for a while: the primary will not give the zone, or there is no room for it.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Rcode(_) | Self::NotAuthoritative | Self::NoRoom)
+    }
+
     /// Whether the whole zone will be wrong the next time as well, until it is changed.
     pub fn is_lasting(&self) -> bool {
         matches!(self, Self::TooMany(_) | Self::Refused(_) | Self::Incomplete(_))

@@ -2,6 +2,7 @@
 
 mod packed;
 
+use crate::data::room;
 use crate::serial::Serial;
 use crate::zone::{Advance, Cursor, RecordRef, Soa};
 use std::collections::VecDeque;
@@ -67,12 +68,19 @@ impl Journal {
         if self.steps.back().is_some_and(|last| last.to.serial() != step.from.serial()) {
             self.forget();
         }
-        self.octets += step.octets();
+        let mut octets = self.octets + step.octets();
         self.steps.push_back(step);
-        while self.octets > self.budget || self.steps.len() > crate::limits::JOURNAL_STEPS_MAX {
+        while octets > self.budget || self.steps.len() > crate::limits::JOURNAL_STEPS_MAX {
             let Some(first) = self.steps.pop_front() else { break };
-            self.octets -= first.octets();
+            octets -= first.octets();
         }
+        self.count(octets);
+    }
+
+    /// The steps take so many octets now, of the memory of all zones.
+    fn count(&mut self, octets: usize) {
+        let before = std::mem::replace(&mut self.octets, octets);
+        room::replaced(before as u64, octets as u64);
     }
 
     /// Keeps only the latest steps, which together have fewer than so many records.
@@ -83,15 +91,14 @@ impl Journal {
             total < records
         });
         let useless = self.steps.len() - fits.count();
-        for step in self.steps.drain(..useless) {
-            self.octets -= step.octets();
-        }
+        let gone: usize = self.steps.drain(..useless).map(|step| step.octets()).sum();
+        self.count(self.octets - gone);
     }
 
     /// The zone has become a version of which it is not known what changed.
     pub fn forget(&mut self) {
         self.steps.clear();
-        self.octets = 0;
+        self.count(0);
     }
 
     /// The steps from the version with this serial number to the present one; none if that version is
@@ -99,6 +106,12 @@ impl Journal {
     pub fn since(&self, serial: Serial) -> Option<Vec<Arc<Step>>> {
         let first = self.steps.iter().rposition(|step| step.from.serial() == serial)?;
         Some(self.steps.range(first..).cloned().collect())
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.count(0);
     }
 }
 

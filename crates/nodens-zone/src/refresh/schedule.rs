@@ -1,7 +1,7 @@
 //! The zones of a server in the order of their times.
 
 use super::{Action, End, Refresh, State, nanoseconds};
-use crate::limits::{REFRESHES_AT_ONCE, RESTORED_INTERVAL};
+use crate::limits::{REFRESHES_AT_ONCE, RESTORED_INTERVAL, RETRIES_BURST};
 use crate::serial::Serial;
 use foldhash::fast::RandomState;
 use nodens_wire::Name;
@@ -19,6 +19,10 @@ pub struct Schedule {
     pub(super) zones: HashMap<Arc<Name>, Entry, RandomState>,
     /// Zones by the time when a primary is to be asked.
     pub(super) due: BTreeSet<(u64, Arc<Name>)>,
+    /// Those of them whose last attempt has failed and of which there is no version.
+    pub(super) retries: BTreeSet<(u64, Arc<Name>)>,
+    /// When the next of these is asked for.
+    retries_at: u64,
     /// Zones by the time when they expire.
     pub(super) expiring: BTreeSet<(u64, Arc<Name>)>,
     /// Queries and transfers under way.
@@ -33,11 +37,14 @@ pub struct Schedule {
 pub(super) struct Entry {
     name: Arc<Name>,
     pub(super) refresh: Refresh,
-    /// Where it stands in [`Schedule::due`].
+    /// Where it stands in [`Schedule::due`] or [`Schedule::retries`].
     due_at: Option<u64>,
+    is_retry: bool,
     /// Where it stands in [`Schedule::expiring`].
     expires_at: Option<u64>,
     under_way: bool,
+    /// Whether what is under way waits for its turn.
+    is_held: bool,
     /// Of the last query or transfer.
     token: Option<Token>,
 }
@@ -52,8 +59,16 @@ impl Schedule {
             let at = refresh.next_request().unwrap_or_default();
             self.restored_at = at.saturating_add(nanoseconds(RESTORED_INTERVAL));
         }
-        let (due_at, expires_at, under_way, token) = (None, None, false, None);
-        let entry = Entry { name: zone.clone(), refresh, due_at, expires_at, under_way, token };
+        let entry = Entry {
+            name: zone.clone(),
+            refresh,
+            due_at: None,
+            is_retry: false,
+            expires_at: None,
+            under_way: false,
+            is_held: false,
+            token: None,
+        };
         self.zones.insert(zone.clone(), entry);
         self.change(&zone, |_| ());
     }
@@ -61,30 +76,42 @@ impl Schedule {
     /// Forgets a zone.
     pub fn remove(&mut self, zone: &Name) {
         let Some(entry) = self.zones.remove(zone) else { return };
-        let Entry { name, mut due_at, mut expires_at, under_way, .. } = entry;
-        put(&mut self.due, &mut due_at, &name, None);
+        let Entry { name, mut due_at, is_retry, mut expires_at, under_way, .. } = entry;
+        let order = if is_retry { &mut self.retries } else { &mut self.due };
+        put(order, &mut due_at, &name, None);
         put(&mut self.expiring, &mut expires_at, &name, None);
         self.under_way -= usize::from(under_way);
     }
 
     /// See [`Refresh::next_deadline`].
     pub fn next_deadline(&self) -> Option<u64> {
-        let due = self.due.first().filter(|_| self.has_room());
-        due.into_iter().chain(self.expiring.first()).map(|(at, _)| *at).min()
+        let due = self.due.first().filter(|_| self.has_room()).map(|(at, _)| *at);
+        let retry = self.retries.first().filter(|_| self.has_room());
+        let retry = retry.map(|(at, _)| self.retries_at.max(*at));
+        let expires_at = self.expiring.first().map(|(at, _)| *at);
+        due.into_iter().chain(retry).chain(expires_at).min()
     }
 
-    fn has_room(&self) -> bool {
+    /// Whether another query or transfer may be under way.
+    pub fn has_room(&self) -> bool {
         self.under_way < REFRESHES_AT_ONCE
     }
 
     /// What is to be done now, for which zone. At most [`REFRESHES_AT_ONCE`] queries and transfers are
-    /// under way; what is due meanwhile waits for the end of one, but no zone is served for longer.
+    /// under way; what is due meanwhile waits for the end of one, but no zone is served for longer. Zones of which there is
+    /// no version after an attempt are asked for [`RESTORED_INTERVAL`] apart, unless a primary has sent NOTIFY.
     /// [`Schedule::ended`] wants the token; [`Action::Expire`] does not end.
     pub fn poll(&mut self, now_ns: u64) -> Option<(Arc<Name>, Action, Token)> {
         loop {
             let due = self.due.first().filter(|_| self.has_room());
-            let mut next = self.expiring.first().into_iter().chain(due);
+            let may_retry = self.has_room() && self.retries_at <= now_ns;
+            let retry = self.retries.first().filter(|_| may_retry);
+            let mut next = self.expiring.first().into_iter().chain(due).chain(retry);
             let (_, zone) = next.find(|(at, _)| *at <= now_ns)?.clone();
+            if self.zones.get(&zone).is_some_and(|entry| entry.is_retry) {
+                let from = self.retries_at.max(now_ns.saturating_sub(nanoseconds(RETRIES_BURST)));
+                self.retries_at = from.saturating_add(nanoseconds(RESTORED_INTERVAL));
+            }
             let Some(action) = self.change(&zone, |refresh| refresh.poll(now_ns)).flatten() else {
                 continue;
             };
@@ -94,6 +121,16 @@ impl Schedule {
             entry.into_iter().for_each(|entry| entry.token = Some(token));
             return Some((zone, action, token));
         }
+    }
+
+    /// What [`Schedule::poll`] gave has to wait, or not any more. Meanwhile it is none of those under way, and nothing else
+    /// is to be done for the zone. False if the token is not that of the zone's last query or transfer.
+    pub fn hold(&mut self, zone: &Name, token: Token, waits: bool) -> bool {
+        let entry = self.zones.get_mut(zone).filter(|entry| entry.token == Some(token));
+        let Some(entry) = entry else { return false };
+        entry.is_held = waits;
+        self.change(zone, |_| ());
+        true
     }
 
     /// When a primary of the zone is asked next, and when the zone expires.
@@ -124,10 +161,20 @@ impl Schedule {
     fn change<T>(&mut self, zone: &Name, change: impl FnOnce(&mut Refresh) -> T) -> Option<T> {
         let entry = self.zones.get_mut(zone)?;
         let result = change(&mut entry.refresh);
-        let Entry { name, refresh, due_at, expires_at, .. } = entry;
-        put(&mut self.due, due_at, name, refresh.next_request());
+        let Entry { name, refresh, due_at, is_retry, expires_at, .. } = entry;
+        let (mut from, mut to) = (&mut self.due, &mut self.retries);
+        if *is_retry {
+            std::mem::swap(&mut from, &mut to);
+        }
+        if refresh.is_retry() == *is_retry {
+            put(from, due_at, name, refresh.next_request());
+        } else {
+            put(from, due_at, name, None);
+            put(to, due_at, name, refresh.next_request());
+            *is_retry = !*is_retry;
+        }
         put(&mut self.expiring, expires_at, name, refresh.expires_at);
-        let under_way = matches!(entry.refresh.state, State::UnderWay(_));
+        let under_way = matches!(entry.refresh.state, State::UnderWay(_)) && !entry.is_held;
         self.under_way += usize::from(under_way);
         self.under_way -= usize::from(std::mem::replace(&mut entry.under_way, under_way));
         Some(result)

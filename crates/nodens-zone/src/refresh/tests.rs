@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::{REFRESHES_AT_ONCE, RESTORED_INTERVAL};
+use crate::limits::{BOOTSTRAP_MIN, REFRESHES_AT_ONCE, RESTORED_INTERVAL, RETRIES_BURST};
 use nodens_wire::Name;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -229,6 +229,73 @@ fn what_cannot_be_served_is_asked_for_less_and_less_often() {
     assert!(zone.next_deadline().is_some_and(|at| at <= now));
 }
 
+#[test]
+fn a_zone_that_all_primaries_refuse_is_asked_for_less_and_less_often() {
+    let pauses = |ends: &[End]| {
+        let mut zone = Refresh::new(ends.len());
+        let (mut now, mut pauses) = (0, Vec::new());
+        for _ in 0..14 {
+            for end in ends {
+                assert!(matches!(zone.poll(now), Some(Action::Transfer(_))));
+                zone.ended(now, *end, 0);
+            }
+            let next = zone.next_deadline().unwrap();
+            pauses.push((next - now) / SECOND);
+            now = next;
+        }
+        zone.notified(0, None);
+        assert!(zone.next_deadline().is_some_and(|at| at < now));
+        pauses
+    };
+    assert_eq!(pauses(&[End::Refused])[4..12], [4, 8, 16, 32, 64, 128, 256, 300]);
+    assert_eq!(pauses(&[End::Refused, End::Refused])[13], 300);
+    // One that did not answer may have it.
+    assert_eq!(pauses(&[End::Failed, End::Refused])[13], 10);
+    // What is served stays as current as RETRY wants.
+    let mut zone = loaded(1);
+    step(&mut zone, 7200, Action::Query(0), End::Refused);
+    rests_until(&zone, 8100);
+}
+
+#[test]
+fn zones_that_are_not_there_are_asked_for_again_one_after_the_other() {
+    let (mut schedule, all) = (Schedule::default(), 3000);
+    for n in 0..all {
+        schedule.insert(name(n), Refresh::new(1));
+    }
+    // The first attempts are made as soon as possible.
+    while let Some((zone, _, token)) = schedule.poll(0) {
+        schedule.ended(&zone, token, 0, End::Refused, 0);
+    }
+    let first = nanoseconds(BOOTSTRAP_MIN);
+    assert_eq!((schedule.next_deadline(), schedule.retries.len()), (Some(first), all));
+    let asked = |schedule: &mut Schedule, now: u64| {
+        let next = || {
+            let (zone, _, token) = schedule.poll(now)?;
+            schedule.ended(&zone, token, now, done(7), 0);
+            Some(zone)
+        };
+        std::iter::from_fn(next).collect::<Vec<_>>()
+    };
+    let burst = (RETRIES_BURST.as_nanos() / RESTORED_INTERVAL.as_nanos()) as usize + 1;
+    assert_eq!(asked(&mut schedule, first).len(), burst);
+    let later = schedule.next_deadline().unwrap();
+    assert!(later > first && later <= first + nanoseconds(RESTORED_INTERVAL));
+    // One that a primary has changed, and one that is new.
+    let changed = schedule.retries.last().unwrap().1.clone();
+    schedule.notified(&changed, 0, None);
+    schedule.insert(name(all), Refresh::new(1));
+    let second = first + SECOND;
+    let soon = asked(&mut schedule, second);
+    assert!(soon.contains(&changed) && soon.contains(&name(all)) && soon.len() == burst + 2);
+    let rest = (1..1000).map(|ms| asked(&mut schedule, second + ms * SECOND / 1000).len());
+    assert_eq!(rest.sum::<usize>(), 1998);
+    for n in 0..=all {
+        schedule.remove(&name(n));
+    }
+    assert!(schedule.retries.is_empty() && schedule.due.is_empty());
+}
+
 fn name(n: usize) -> Arc<Name> {
     Arc::new(format!("z{n}.test.").parse().unwrap())
 }
@@ -319,6 +386,30 @@ fn zones_expire_while_as_many_primaries_are_asked_as_may_be() {
 }
 
 #[test]
+fn what_waits_for_its_turn_keeps_no_other_from_being_asked() {
+    let mut schedule = Schedule::default();
+    for n in 0..=REFRESHES_AT_ONCE {
+        schedule.insert(name(n), Refresh::new(1));
+    }
+    let all: Vec<_> = std::iter::from_fn(|| schedule.poll(0)).collect();
+    assert!(all.len() == REFRESHES_AT_ONCE && !schedule.has_room());
+    let (zone, _, token) = &all[0];
+    assert!(schedule.hold(zone, *token, true) && schedule.has_room());
+    let (last, _, other) = schedule.poll(0).unwrap();
+    assert!(!schedule.has_room() && !schedule.hold(zone, other, false));
+    schedule.ended(&last, other, 0, done(7), 0);
+    assert!(schedule.hold(zone, *token, false) && !schedule.has_room());
+    schedule.ended(zone, *token, 0, done(7), 0);
+    assert_eq!(schedule.under_way, REFRESHES_AT_ONCE - 1);
+    // One that goes while it waits.
+    let (zone, _, token) = &all[1];
+    schedule.hold(zone, *token, true);
+    schedule.remove(zone);
+    assert!(!schedule.hold(zone, *token, false));
+    assert_eq!(schedule.under_way, REFRESHES_AT_ONCE - 2);
+}
+
+#[test]
 fn what_was_asked_for_a_zone_that_is_gone_does_not_count_for_its_successor() {
     let mut schedule = Schedule::default();
     schedule.insert(name(0), Refresh::new(1));
@@ -348,6 +439,7 @@ fn input() -> impl Strategy<Value = Input> {
     prop_oneof![
         (0..100_u32).prop_map(Input::Pass),
         Just(Input::End(End::Failed)),
+        Just(Input::End(End::Refused)),
         serial.clone().prop_map(|serial| Input::End(End::Has(Serial(serial)))),
         (serial.clone(), timers)
             .prop_map(|(n, timers)| Input::End(End::Transferred(Serial(n), timers))),

@@ -15,12 +15,14 @@ use std::sync::Arc;
 pub(super) struct Refused {
     outside: HashSet<Arc<Name>, RandomState>,
     clashing: HashSet<Arc<Name>, RandomState>,
+    without_room: HashSet<Arc<Name>, RandomState>,
 }
 
 /// Those that were served, or were none, before.
 #[derive(Default)]
 pub(super) struct New {
     outside: usize,
+    without_room: usize,
     clashes: Clashes,
 }
 
@@ -30,7 +32,7 @@ impl Refused {
         // Mostly there are none, and a name need not be hashed for that.
         let goes =
             |from: &mut HashSet<Arc<Name>, RandomState>| !from.is_empty() && from.remove(zone);
-        goes(&mut self.outside) | goes(&mut self.clashing)
+        goes(&mut self.outside) | goes(&mut self.clashing) | goes(&mut self.without_room)
     }
 
     /// It lies outside of the zones that are accepted.
@@ -45,19 +47,35 @@ impl Refused {
         new.into_iter().for_each(|new| new.clashes.add(zone));
     }
 
+    /// There is no memory for it.
+    pub(super) fn add_without_room(&mut self, zone: &Arc<Name>, new: Option<&mut New>) {
+        self.without_room.insert(zone.clone());
+        new.into_iter().for_each(|new| new.without_room += 1);
+    }
+
     /// How many there are.
     pub(super) fn counts(&self) -> RefusedMembers {
-        RefusedMembers { outside: self.outside.len(), clashing: self.clashing.len() }
+        RefusedMembers {
+            outside: self.outside.len(),
+            clashing: self.clashing.len(),
+            without_room: self.without_room.len(),
+        }
     }
 }
 
 impl New {
     /// Says which members of a catalog these are.
     pub(super) fn say(&self, origin: &Name, sink: &Sink) {
-        let Self { outside, clashes } = self;
+        let Self { outside, without_room, clashes } = self;
         if *outside > 0 {
             let text = format!(
                 "Skipped {outside} member zones from catalog {origin}: outside configured member zones"
+            );
+            sink.line(Level::Warning, ORIGIN, text);
+        }
+        if *without_room > 0 {
+            let text = format!(
+                "Skipped {without_room} member zones from catalog {origin}: there is no more memory for zones"
             );
             sink.line(Level::Warning, ORIGIN, text);
         }

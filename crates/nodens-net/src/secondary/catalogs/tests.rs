@@ -1,10 +1,12 @@
 use super::*;
 use crate::poll::Waker;
 use crate::secondary::exchange::Order;
+use crate::secondary::lanes::{Lanes, Task};
 use nodens_core::log::Record as LogRecord;
 use nodens_wire::{Class, Record, Type};
 use nodens_zone::data::Edit;
-use nodens_zone::secondary::{Group, SecondaryService};
+use nodens_zone::limits::REFRESHES_PER_ADDRESS;
+use nodens_zone::secondary::{Group, Primary, SecondaryService};
 use nodens_zone::{Serial, Soa};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
@@ -80,6 +82,12 @@ impl Scene {
         let service = services[0].clone();
         let keeper = Keeper::new(services, Sink::new(sender), waker, Arc::default()).unwrap();
         Self { keeper, service, log }
+    }
+
+    /// A turn that does not wait.
+    fn step(&mut self) {
+        self.keeper.waker.wake();
+        self.keeper.turn();
     }
 
     /// A catalog becomes this.
@@ -428,6 +436,130 @@ fn what_came_while_the_thread_was_busy_is_read_before_a_primary_is_given_up() {
     scene.keeper.exchanges.iter_mut().for_each(|(_, exchange)| exchange.heard_ns = past);
     scene.keeper.turn();
     assert!(scene.said("timed out") && scene.keeper.exchanges.iter().count() == 0);
+}
+
+/// Zones of these names that all have these primaries.
+fn scene_of(names: &[&str], primaries: &[std::net::SocketAddr]) -> Scene {
+    let configured = names.iter().map(|origin| {
+        let primaries: Vec<_> = primaries.iter().copied().map(Primary::from).collect();
+        let zone = Arc::new(SecondaryZone::new(name(origin), primaries));
+        Configured { zone, catalog: None, key: None, store: None, groups: Vec::new() }
+    });
+    Scene::of(of(&configured.collect::<Vec<_>>()))
+}
+
+#[test]
+fn a_primary_that_says_nothing_is_passed_over_for_other_zones_whoever_sends_notify() {
+    let listen = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (silent, good) = (listen(), listen());
+    let addresses = [&silent, &good].map(|listener| listener.local_addr().unwrap());
+    let mut scene = scene_of(&["a.example."], &addresses);
+    scene.keeper.turn();
+    let asked = |scene: &Scene| {
+        let all = scene.keeper.exchanges.iter();
+        all.map(|(_, exchange)| exchange.order.primary.address).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&scene), [addresses[0]]);
+    // The connection is made, and nothing comes.
+    let past = crate::clock::mono_ns() - crate::limits::PRIMARY_SILENCE_MAX.as_nanos() as u64 - 1;
+    scene.keeper.exchanges.iter_mut().for_each(|(_, exchange)| exchange.heard_ns = past);
+    scene.keeper.turn();
+    assert!(scene.said("timed out"));
+    scene.step();
+    assert_eq!(asked(&scene), [addresses[1]]);
+    let another = |scene: &mut Scene, origin: &str| {
+        let primaries = scene.zone("a.example.").shared_primaries().clone();
+        scene.keeper.keep(0, Arc::new(SecondaryZone::new(name(origin), primaries)), None);
+        let before = asked(scene).len();
+        while asked(scene).len() == before {
+            scene.step();
+        }
+        asked(scene)[before]
+    };
+    assert_eq!(another(&mut scene, "b.example."), addresses[1]);
+    // The first NOTIFY has one zone ask it, those that follow none.
+    let hint = |scene: &mut Scene| {
+        let zone = scene.zone("b.example.");
+        scene.service.zones.update(|all| all.replace(zone.origin().view(), zone.clone()));
+        scene.service.notices.note(name("b.example."), 0, None);
+        scene.step();
+    };
+    hint(&mut scene);
+    assert_eq!(another(&mut scene, "c.example."), addresses[0]);
+    hint(&mut scene);
+    assert_eq!(another(&mut scene, "d.example."), addresses[1]);
+}
+
+#[test]
+fn one_primary_has_a_part_of_all_exchanges_and_its_zones_wait_for_each_other() {
+    let listen = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (slow, other) = (listen(), listen());
+    let [slow, other] = [&slow, &other].map(|listener| listener.local_addr().unwrap());
+    let names: Vec<_> = (0..200).map(|n| format!("z{n}.")).collect();
+    let mut scene = scene_of(&names.iter().map(String::as_str).collect::<Vec<_>>(), &[slow]);
+    scene.step();
+    let zone = SecondaryZone::new(name("zz.other."), vec![other.into()]);
+    scene.keeper.keep(0, Arc::new(zone), None);
+    let asked = |scene: &Scene| {
+        let of = |address| {
+            let all = scene.keeper.exchanges.iter();
+            all.filter(|(_, exchange)| exchange.order.primary.address == address).count()
+        };
+        (of(slow), of(other))
+    };
+    scene.step();
+    assert_eq!(asked(&scene), (REFRESHES_PER_ADDRESS, 1));
+    // The next ones follow those that fail.
+    for _ in 0..4 {
+        let past = crate::clock::mono_ns() - 60_000_000_000;
+        scene.keeper.exchanges.iter_mut().for_each(|(_, exchange)| exchange.heard_ns = past);
+        scene.step();
+        scene.step();
+    }
+    let failed = |origin: &String| scene.zone(origin).failure().is_some();
+    assert_eq!(names.iter().filter(|origin| failed(origin)).count(), 200);
+}
+
+#[test]
+fn zones_wait_while_there_is_no_port_for_a_connection() {
+    use crate::limits::{PORTS_PAUSE, PORTS_PAUSES_MAX};
+    let (mut lanes, way) = (Lanes::default(), (0, "192.0.2.1:53".parse().unwrap()));
+    let mut schedule = nodens_zone::refresh::Schedule::default();
+    schedule.insert(name("a."), nodens_zone::refresh::Refresh::new(1));
+    let (zone, action, token) = schedule.poll(0).unwrap();
+    let pause = PORTS_PAUSE.as_nanos() as u64;
+    let task = || Task { area: 0, zone: zone.clone(), action, token };
+    for turn in 0..u64::from(PORTS_PAUSES_MAX) {
+        let now = turn * pause;
+        assert!(lanes.begin(way, now) && lanes.pause(way, now) && !lanes.begin(way, now));
+        lanes.wait(way, task());
+        lanes.count(std::iter::empty());
+        assert!(lanes.next(now, |_| true).is_none());
+        assert_eq!(lanes.next_deadline(|_| true), Some(now + pause));
+        assert!(lanes.next(now + pause, |_| false).is_none());
+        assert!(lanes.next(now + pause, |_| true).is_some());
+    }
+    // It may be that there will never be one.
+    let now = u64::from(PORTS_PAUSES_MAX) * pause;
+    assert!(!lanes.pause(way, now));
+    lanes.begun(way, true);
+    assert!(lanes.pause(way, now));
+}
+
+#[test]
+fn very_many_zones_are_asked_for_in_several_turns() {
+    // There is no way to that address.
+    let nowhere = "255.255.255.255:53".parse().unwrap();
+    let count = crate::limits::BEGUN_IN_A_ROW + 100;
+    let names: Vec<_> = (0..count).map(|n| format!("z{n}.")).collect();
+    let mut scene = scene_of(&names.iter().map(String::as_str).collect::<Vec<_>>(), &[nowhere]);
+    let failed = |scene: &Scene| {
+        names.iter().filter(|origin| scene.zone(origin).failure().is_some()).count()
+    };
+    scene.step();
+    assert_eq!(failed(&scene), crate::limits::BEGUN_IN_A_ROW);
+    scene.step();
+    assert_eq!(failed(&scene), count);
 }
 
 /// A query from the first connection that waits.

@@ -1,0 +1,116 @@
+//! How many zones may ask one primary at the same time, and those that wait for their turn.
+
+use super::exchange::nanoseconds;
+use crate::limits::{PORTS_PAUSE, PORTS_PAUSES_MAX};
+use nodens_wire::Name;
+use nodens_zone::limits::REFRESHES_PER_ADDRESS;
+use nodens_zone::refresh::{Action, Token};
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What a schedule said is to be done.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    /// The keeper's number of the directive.
+    pub(super) area: usize,
+    pub(super) zone: Arc<Name>,
+    pub(super) action: Action,
+    pub(super) token: Token,
+}
+
+/// A directive and a primary.
+pub(super) type Way = (usize, SocketAddr);
+
+#[derive(Debug, Default)]
+struct Lane {
+    /// Exchanges under way.
+    open: usize,
+    waiting: VecDeque<Task>,
+    /// No connection is begun before, as there was no port for one.
+    paused_until: u64,
+    /// How often that was so since the last connection.
+    pauses: u32,
+}
+
+impl Lane {
+    fn has_room(&self) -> bool {
+        self.open < REFRESHES_PER_ADDRESS
+    }
+}
+
+/// The exchanges of each directive with each primary. Times are monotonic nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    lanes: HashMap<Way, Lane>,
+    /// Those that waited for a primary and need not any more.
+    released: VecDeque<Task>,
+}
+
+impl Lanes {
+    /// These are all exchanges that are under way.
+    pub(super) fn count(&mut self, open: impl Iterator<Item = Way>) {
+        self.lanes.values_mut().for_each(|lane| lane.open = 0);
+        open.for_each(|way| self.lanes.entry(way).or_default().open += 1);
+        self.lanes.retain(|_, lane| lane.open > 0 || lane.pauses > 0 || !lane.waiting.is_empty());
+    }
+
+    /// Whether another exchange may begin, which counts from now on.
+    pub(super) fn begin(&mut self, way: Way, now: u64) -> bool {
+        let lane = self.lanes.entry(way).or_default();
+        let may = lane.has_room() && lane.paused_until <= now;
+        lane.open += usize::from(may);
+        may
+    }
+
+    /// Whether an exchange that was to begin has a connection.
+    pub(super) fn begun(&mut self, way: Way, has_connection: bool) {
+        let lane = self.lanes.entry(way).or_default();
+        match has_connection {
+            true => lane.pauses = 0,
+            false => lane.open = lane.open.saturating_sub(1),
+        }
+    }
+
+    /// There is no port for another connection: none is begun for a while. False if that was so for too long.
+    pub(super) fn pause(&mut self, way: Way, now: u64) -> bool {
+        let lane = self.lanes.entry(way).or_default();
+        if lane.pauses >= PORTS_PAUSES_MAX {
+            return false;
+        }
+        lane.pauses += 1;
+        lane.paused_until = now.saturating_add(nanoseconds(PORTS_PAUSE));
+        true
+    }
+
+    /// This has to wait for others with the same primary.
+    pub(super) fn wait(&mut self, way: Way, task: Task) {
+        self.lanes.entry(way).or_default().waiting.push_back(task);
+    }
+
+    /// What waits for this primary is looked at again: it does not answer, and there may be others.
+    pub(super) fn release(&mut self, address: SocketAddr) {
+        let lanes = self.lanes.iter_mut().filter(|((_, own), _)| *own == address);
+        lanes.for_each(|(_, lane)| self.released.append(&mut lane.waiting));
+    }
+
+    /// What has waited for long enough, where the directive `has_room` for more.
+    pub(super) fn next(&mut self, now: u64, has_room: impl Fn(usize) -> bool) -> Option<Task> {
+        self.released.pop_front().or_else(|| {
+            let mut lanes = self.lanes.iter_mut().filter(|((area, _), lane)| {
+                !lane.waiting.is_empty() && lane.has_room() && has_room(*area)
+            });
+            let (_, lane) = lanes.find(|(_, lane)| lane.paused_until <= now)?;
+            lane.waiting.pop_front()
+        })
+    }
+
+    /// When there will be such, as far as that is known.
+    pub(super) fn next_deadline(&self, has_room: impl Fn(usize) -> bool) -> Option<u64> {
+        let lanes = self.lanes.iter().filter(|((area, _), lane)| {
+            !lane.waiting.is_empty() && lane.has_room() && has_room(*area)
+        });
+        let soonest = lanes.map(|(_, lane)| lane.paused_until).min();
+        if self.released.is_empty() { soonest } else { Some(0) }
+    }
+}
