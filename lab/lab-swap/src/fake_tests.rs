@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-mod pause;
+mod pause_tests;
 
 /// Objects by path; each change gives a new version. After `left` requests that change something all
 /// fail, as if the program had ended.

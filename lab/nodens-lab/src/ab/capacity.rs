@@ -125,6 +125,14 @@ type First<'a> = [(&'a str, Capacity); 2];
 fn between(plan: &CapacityPlan, found: &First<'_>) -> Result<f64> {
     let [(a, of_a), (b, of_b)] = found;
     let objective = &plan.objective;
+    // Of one of them, a disturbance; of both, the pairs would find nothing either, and each takes minutes.
+    let is_limit = |found: &Capacity| matches!(found.known(), Some(Known::Is(_)));
+    if let Some((server, lost)) = found.iter().find(|(_, found)| found.known().is_none())
+        && !found.iter().any(|(_, found)| is_limit(found))
+    {
+        let why = why_not(lost);
+        bail!("capacities cannot be compared: the first search of {server} found none: {why}");
+    }
     match (of_a.known(), of_b.known()) {
         (Some(Known::AtLeast(rate)), Some(Known::AtLeast(other))) => bail!(
             "capacities cannot be compared: {objective} is still met at {}/s by {a} and at {}/s by {b}, and the \

@@ -171,7 +171,9 @@ fn a_capacity_out_of_reach_is_a_bound_and_no_number() {
     let never = lab(&[&["ab", "--a-cmd", &a, "--b-cmd", &b], &never[..]].concat());
     let told = String::from_utf8(never.stderr).unwrap();
     assert_eq!(never.status.code(), Some(1), "{told}");
-    assert!(told.contains("meets p90<1us at 100/s, the lowest rate tried"), "{told}");
+    // On a machine that is too busy to tell, that is said, and no more is measured.
+    let is_told = told.contains("meets p90<1us at 100/s, the lowest rate tried");
+    assert!(is_told || told.contains("the first search of"), "{told}");
 }
 
 #[test]

@@ -82,9 +82,14 @@ fn searches_start_between_what_the_first_ones_found_if_a_limit_can_be_compared()
     assert!(error.contains("still met at 9.00k/s by old and at 8.00k/s by new"), "{error}");
     let error = start(at_most(), at_most()).unwrap_err();
     assert!(error.contains("neither old nor new meets p99<5ms,loss<0.1% at 100/s"), "{error}");
-    // A disturbance meanwhile leaves the comparison to the searches of the pairs.
-    assert_eq!(start(capacity("between", Some(4_000.0), None), is(1_000.0)), Ok(2_000.0));
+    // A disturbance of one of them leaves the comparison to the searches of the pairs.
+    let disturbed = || capacity("between", Some(4_000.0), None);
+    assert_eq!(start(disturbed(), is(1_000.0)), Ok(2_000.0));
     assert_eq!(start(capacity("generator", None, None), is(4_000.0)), Ok(2_000.0));
+    for other in [disturbed(), at_most(), at_least(9_000.0)] {
+        let error = start(other, disturbed()).unwrap_err();
+        assert!(error.contains("the first search of "), "{error}");
+    }
 }
 
 #[test]
