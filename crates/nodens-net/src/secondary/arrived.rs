@@ -50,6 +50,10 @@ impl Keeper {
         kept.zone.replace(data, &steps);
         let zone = kept.zone.clone();
         let read = self.read_catalog(&zone, &version);
+        let is_catalog = self.is_catalog(&zone);
+        if !is_catalog {
+            self.store_version(order, &version, &steps);
+        }
         self.sweep_later(&zone);
         self.announce(&order.zone);
         let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
@@ -74,11 +78,14 @@ impl Keeper {
         self.recovered(order, soa.serial());
         self.ended(order, End::Transferred(soa.serial(), soa.timers()));
         self.follow_read(&zone, read);
-        self.store_version(order, &version, &steps);
+        // A restart in between would take files of members that begin anew for theirs, if it had the version that says
+        // so already.
+        if is_catalog {
+            self.store_version(order, &version, &steps);
+        }
     }
 
-    /// Keeps what has come. A catalog comes after its members: a restart in between would take files of members that begin
-    /// anew for theirs, if it had the version that says so already.
+    /// Keeps what has come.
     fn store_version(&mut self, order: &Order, version: &Data, steps: &[Arc<Step>]) {
         let Some(kept) = self.kept(order) else { return };
         let store = kept.store.as_mut().filter(|_| kept.not_followed.is_none());
