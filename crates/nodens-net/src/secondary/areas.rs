@@ -21,7 +21,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The zones of one directive.
 pub(super) struct Area {
@@ -123,8 +122,8 @@ impl Keeper {
 
     /// Serves the version that another process has left, which is later than what is served here.
     fn take_later(&mut self, index: usize, zone: &Arc<SecondaryZone>, found: Found) {
-        // A catalog that came with it may have changed which zones there are.
-        if self.keeper_of(zone) != Some(index) {
+        // A catalog that came with it may have changed which zones there are, and its disk may have taken long.
+        if self.keeper_of(zone) != Some(index) || self.is_stopping() {
             return;
         }
         let (age, data) = (found.age, found.data().clone());
@@ -172,7 +171,7 @@ impl Keeper {
 
     /// Keeps a zone up to date, in the place of one of its name.
     pub(super) fn keep(&mut self, area: usize, zone: Arc<SecondaryZone>, folder: Option<&Path>) {
-        if self.stopping.load(Ordering::Acquire) {
+        if self.is_stopping() {
             return;
         }
         let lock = folder.map(|folder| self.lock_of(folder));

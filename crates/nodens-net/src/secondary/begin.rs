@@ -57,6 +57,9 @@ impl Keeper {
     }
 
     fn act(&mut self, task: Task) {
+        if self.is_stopping() {
+            return;
+        }
         let kept = self.areas.get(task.area).and_then(|area| area.zones.get(&*task.zone));
         let Some(data) = kept.map(|kept| kept.zone.clone()) else { return };
         let (Action::Query(primary) | Action::Transfer(primary)) = task.action else {

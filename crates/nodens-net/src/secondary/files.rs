@@ -31,7 +31,7 @@ impl Keeper {
         lock
     }
 
-    /// Leaves no file to a later configuration, which did not wait for this one.
+    /// Forgets what files have, so that no later configuration goes on with them.
     pub(super) fn let_go_of_files(&mut self) {
         let zones = self.areas.iter_mut().flat_map(|area| area.zones.values_mut());
         zones.for_each(|kept| kept.store = None);

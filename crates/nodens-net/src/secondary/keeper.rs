@@ -85,13 +85,13 @@ impl Keeper {
         // Whether a zone is anybody's catalog has to be known before its file is read.
         services.iter().cloned().for_each(|service| keeper.add_area(service));
         for area in 0..keeper.areas.len() {
-            if keeper.stopping.load(Ordering::Acquire) {
+            if keeper.is_stopping() {
                 break;
             }
             keeper.keep_configured(area);
         }
         // Where this is to end, not everything was read.
-        if !keeper.stopping.load(Ordering::Acquire) {
+        if !keeper.is_stopping() {
             services.iter().for_each(|service| service.restoring.finish());
         }
         Ok(keeper)
@@ -130,6 +130,10 @@ impl Keeper {
     }
 
     fn go_on(&mut self, ready: Ready) {
+        // A later configuration may have begun while this waited for a disk, and its zones are the same.
+        if self.is_stopping() {
+            return;
+        }
         let Self { exchanges, poll, buffer, .. } = self;
         let Some(exchange) = exchanges.get_mut(ready.key) else { return };
         match exchange.go_on(ready, poll, buffer) {
@@ -175,6 +179,11 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    /// Whether this is to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Ends what had taken too long at that time.

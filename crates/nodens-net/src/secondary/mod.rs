@@ -48,8 +48,8 @@ struct Running {
     thread: JoinHandle<()>,
     /// Closed once it has ended.
     ended: Receiver<()>,
-    /// Whether nobody waits for its end, so that it leaves its files to nobody.
-    is_left: Arc<AtomicBool>,
+    /// Set by the first of two: the thread once it ends in time, or a caller that does not wait for it any longer.
+    is_decided: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Secondaries {
@@ -74,8 +74,8 @@ impl Secondaries {
         let services = services.to_vec();
         let ends = stopping.clone();
         let (running, ended) = std::sync::mpsc::channel::<()>();
-        let is_left = Arc::new(AtomicBool::new(false));
-        let left = is_left.clone();
+        let is_decided = Arc::new(AtomicBool::new(false));
+        let decided = is_decided.clone();
         let run = move || {
             let _running = running;
             match Keeper::new(&services, sink.clone(), waker, ends) {
@@ -83,7 +83,8 @@ impl Secondaries {
                     while !stopping.load(Ordering::Acquire) {
                         keeper.turn();
                     }
-                    if left.load(Ordering::Acquire) {
+                    // A later configuration that did not wait has begun with files of its own.
+                    if decided.swap(true, Ordering::AcqRel) {
                         keeper.let_go_of_files();
                     }
                 }
@@ -96,20 +97,20 @@ impl Secondaries {
             }
         };
         let thread = std::thread::Builder::new().name("secondary".to_owned()).spawn(run)?;
-        secondaries.thread = Some(Running { thread, ended, is_left });
+        secondaries.thread = Some(Running { thread, ended, is_decided });
         Ok(secondaries)
     }
 }
 
 impl Drop for Secondaries {
-    /// Waits a limited time for the thread, which waits for a disk, perhaps. Its folders stay locked until it ends, so
-    /// that nobody else writes there before.
+    /// Waits a limited time for the thread, which may be waiting for a disk. Its folders stay locked until it ends: no
+    /// other thread or process writes there before.
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         self.waker.wake();
-        let Some(Running { thread, ended, is_left }) = self.thread.take() else { return };
-        if ended.recv_timeout(STORE_END) == Err(RecvTimeoutError::Timeout) {
-            is_left.store(true, Ordering::Release);
+        let Some(Running { thread, ended, is_decided }) = self.thread.take() else { return };
+        let is_late = ended.recv_timeout(STORE_END) == Err(RecvTimeoutError::Timeout);
+        if is_late && !is_decided.swap(true, Ordering::AcqRel) {
             let text = format!(
                 "zones are still being read or written after {} s, their disk does not answer: nothing is stored until that has ended",
                 STORE_END.as_secs()

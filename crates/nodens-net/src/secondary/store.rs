@@ -117,7 +117,7 @@ impl Store {
         }
     }
 
-    /// Whether it is the same file as `before`, and goes on with what that had.
+    /// Whether it is the file of `before` with the same content, so that there is nothing to write.
     fn continues(&self, before: &Self) -> bool {
         self.is_same(before) && self.written.is_some() && self.written == before.written
     }

@@ -594,7 +594,7 @@ fn a_catalog_is_stored_after_its_members() {
 #[test]
 fn a_disk_that_does_not_answer_keeps_nobody_from_a_reload() {
     let folder = tempfile::tempdir().unwrap();
-    // Whoever opens it waits for a writer.
+    // To open a FIFO for reading blocks until a writer opens it.
     let file = folder.path().join("example.org.zone");
     let status = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
     assert!(status.success());

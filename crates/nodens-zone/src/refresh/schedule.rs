@@ -123,8 +123,9 @@ impl Schedule {
         }
     }
 
-    /// What [`Schedule::poll`] gave has to wait, or not any more. Meanwhile it is none of those under way, and nothing else
-    /// is to be done for the zone. False if the token is not that of the zone's last query or transfer.
+    /// Puts a query or transfer that [`Schedule::poll`] gave on hold (`waits`), or takes it off hold. On hold it does not
+    /// count against [`REFRESHES_AT_ONCE`], and [`Schedule::poll`] gives no other one for the zone. Gives false, and changes
+    /// nothing, if `token` is not that of the zone's last query or transfer.
     pub fn hold(&mut self, zone: &Name, token: Token, waits: bool) -> bool {
         let entry = self.zones.get_mut(zone).filter(|entry| entry.token == Some(token));
         let Some(entry) = entry else { return false };

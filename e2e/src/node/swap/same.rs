@@ -1,4 +1,4 @@
-//! CoreDNS compared with itself, many times: how often a difference is reported although there is none.
+//! Compares CoreDNS with itself many times and counts false differences.
 
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ fn an_owner_that_others_changed_since_is_not_paused_and_keeps_what_they_chose() 
         let error = pause(&api, &mut claim).unwrap_err().to_string();
         assert!(error.contains(&format!("from 1 to {to}")), "{error}");
         assert_eq!(replicas(&fake), json!(to), "it was overwritten");
-        // Whoever comes after this run knows it, too.
+        // The Lease, which later runs read, says so too.
         let found = Claim::find(&fake, &workload()).unwrap().unwrap();
         assert_eq!(found.record, claim.record);
         restore(&fake, &found, Duration::ZERO).unwrap();
