@@ -378,7 +378,10 @@ fn next_steps(program: &Path) {
     term::out(&format!("\n  {}", term::paint(Style::Bold, "Next steps with your own Corefile:")));
     let steps = [
         (format!("{program} -check -conf Corefile"), "checks whether it is accepted"),
-        (format!("{program} -conf Corefile -dns.port 1053"), "serve it"),
+        (
+            format!("{program} -conf Corefile -dns.port 1053"),
+            "serve it; -dns.port is for blocks that name no port",
+        ),
         (format!("{lab} load -p 1053 -d names.txt -Q 2000"), "measure it"),
     ];
     let width = steps.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
