@@ -136,7 +136,7 @@ fn compare(options: &Options, rows: &[Row], source: &Path) -> Result<bool> {
 }
 
 fn built() -> Result<PathBuf> {
-    let mut build = Command::new(env!("CARGO"));
+    let mut build = repo::cargo();
     repo::run(build.current_dir(repo::root()).args(["build", "--quiet", "--workspace", "--bins"]))?;
     Ok(repo::root().join("target/debug/nodens"))
 }

@@ -164,7 +164,7 @@ fn target(root: &Path) -> PathBuf {
 /// Builds the example of the tree at `root`; gives the program.
 fn build(root: &Path) -> Result<PathBuf> {
     // Not `cargo build` as it is usually called: these settings are part of what is measured.
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = repo::cargo();
     cargo.current_dir(root).args(["build", "--quiet", "--release", "--example", "hits"]);
     cargo.args(["-p", "nodens-core"]).env_remove("RUSTFLAGS");
     repo::run(&mut cargo)?;

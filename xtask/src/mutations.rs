@@ -112,7 +112,7 @@ impl Copy {
     /// Copies what git tracks and what it does not ignore. Files that have not changed since the
     /// last time are left alone, so that cargo does not build them again.
     fn make(root: &Path) -> Result<Self> {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), Into::into);
+        let target = repo::target();
         let (tree, target) = (target.join("mutations/tree"), target.join("mutations/target"));
         let listing = repo::output(Command::new("git").current_dir(root).args([
             "ls-files",
@@ -175,7 +175,7 @@ impl Copy {
     }
 
     fn cargo(&self, mutation: &Mutation) -> Command {
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = repo::cargo();
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
         command.env("RUST_BACKTRACE", "0");
         // Each build differs from the last one by a line or two, and needs no debug information.

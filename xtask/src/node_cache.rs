@@ -73,12 +73,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 }
 
 fn built() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    repo::run(
-        Command::new(cargo).current_dir(repo::root()).args(["build", "--quiet", "-p", "nodens"]),
-    )?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    Ok(target.unwrap_or_else(|| repo::root().join("target")).join("debug/nodens"))
+    repo::run(repo::cargo().current_dir(repo::root()).args(["build", "--quiet", "-p", "nodens"]))?;
+    Ok(repo::target().join("debug/nodens"))
 }
 
 /// What `program` writes to its Corefile when it is given what `case` holds.

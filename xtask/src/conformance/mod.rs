@@ -22,7 +22,6 @@ mod transports;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -152,7 +151,7 @@ fn cases(
 }
 
 fn target_directory() -> Result<PathBuf> {
-    let metadata = repo::output(Command::new(env!("CARGO")).current_dir(repo::root()).args([
+    let metadata = repo::output(repo::cargo().current_dir(repo::root()).args([
         "metadata",
         "--format-version=1",
         "--no-deps",
@@ -164,7 +163,7 @@ fn target_directory() -> Result<PathBuf> {
 }
 
 fn build_nodens(target: &Path) -> Result<PathBuf> {
-    let mut build = Command::new(env!("CARGO"));
+    let mut build = repo::cargo();
     // As `cargo test --workspace` builds it: with other packages, libraries get other features.
     let args = ["build", "--quiet", "--workspace", "--bins", "--tests"];
     repo::run(build.current_dir(repo::root()).args(args))?;

@@ -7,7 +7,6 @@
 mod archive;
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -190,19 +189,15 @@ fn architecture() -> Result<(&'static str, &'static str)> {
 fn build(profile: &str) -> Result<PathBuf> {
     let (_, target) = architecture()?;
     repo::run(
-        Command::new(env!("CARGO"))
+        repo::cargo()
             .current_dir(repo::root())
             .args(["build", "--quiet", "--package", "nodens", "--package", "nodens-top"])
             .args(["--profile", profile])
             .args(["--target", target])
             .env("RUSTFLAGS", "-C target-feature=+crt-static"),
     )?;
-    let folder = match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => PathBuf::from(folder),
-        None => repo::root().join("target"),
-    };
     let kind = if profile == "dev" { "debug" } else { profile };
-    Ok(folder.join(target).join(kind).join("nodens"))
+    Ok(repo::target().join(target).join(kind).join("nodens"))
 }
 
 /// An image has no loader and no libraries: a program that wants them would not start, with a misleading error.

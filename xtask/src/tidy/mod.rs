@@ -132,7 +132,7 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
 }
 
 fn metadata(arguments: &[String]) -> Result<String> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = repo::cargo();
     command.current_dir(repo::root()).args(["metadata", "--format-version=1", "--locked"]);
     repo::output(command.args(arguments))
 }
