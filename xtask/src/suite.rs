@@ -3,87 +3,71 @@
 //! Hundreds of tests start servers, measure waits and kill processes, all on a few shared CPUs. What fails only beside the
 //! others is said at the end, with its name, and does not fail the run; what fails alone as well does.
 
+mod beside;
+mod programs;
 mod report;
 
-use report::{Failed, Report};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use programs::Program;
+use report::Report;
 
 /// More failures than this are no matter of a busy machine: nothing is run again.
-const AGAIN_MAX: usize = 5;
-/// How long output is awaited after the end of cargo: servers that a crashed test left running may hold the pipe.
-const OUTPUT_MAX: Duration = Duration::from_secs(2);
+const AGAIN_MAX: usize = 8;
 
-/// The entry point of the task: further arguments are those of `cargo test`. With options other than `-p` nothing is run
-/// again, since it would run without them.
-pub(crate) fn run(args: &[String]) -> anyhow::Result<bool> {
-    let mut first = vec!["--no-fail-fast".to_owned()];
-    first.extend(if args.is_empty() { vec!["--workspace".to_owned()] } else { args.to_vec() });
-    let (ended_well, report) = cargo_test(&first)?;
-    let again = report.failed();
-    let is_plain = args.iter().all(|arg| arg == "-p" || !arg.starts_with('-'));
-    let may_run_again = is_plain && !report.has_crashed() && (1..=AGAIN_MAX).contains(&again.len());
-    if !ended_well && !may_run_again {
-        println!("{} passed, {} failed", report.passed(), again.len().max(1));
+/// A test that failed, and the program that it is part of.
+struct Failed<'p> {
+    program: &'p Program,
+    name: String,
+}
+
+/// The entry point of the task: further arguments are those of `cargo test`, after `--` those of the test programs.
+pub(crate) fn run(arguments: &[String]) -> anyhow::Result<bool> {
+    let dashes = arguments.iter().position(|argument| argument == "--");
+    let (selection, filter) = arguments.split_at(dashes.unwrap_or(arguments.len()));
+    let filter = filter.get(1..).unwrap_or_default();
+    let mut selection = selection.to_vec();
+    if selection.is_empty() {
+        selection.push("--workspace".to_owned());
+    }
+    let Some(mut programs) = programs::build(&selection)? else {
+        println!("0 passed, 1 failed");
+        return Ok(false);
+    };
+    // Other options may leave out examples, or libraries, without which cargo refuses to look for examples.
+    if filter.is_empty() && selection == ["--workspace"] {
+        programs.push(programs::examples());
+    }
+    let reports = beside::run(&programs, filter)?;
+    verdict(&programs, &reports)
+}
+
+/// Says what failed, after another run of each test that did.
+fn verdict(programs: &[Program], reports: &[Report]) -> anyhow::Result<bool> {
+    let passed: u64 = reports.iter().map(Report::passed).sum();
+    let crashed = reports.iter().filter(|report| report.has_crashed()).count();
+    let again = programs.iter().zip(reports).flat_map(|(program, report)| {
+        report.failed().iter().map(move |name| Failed { program, name: name.clone() })
+    });
+    let again: Vec<_> = again.collect();
+    if crashed > 0 || again.len() > AGAIN_MAX {
+        println!("{passed} passed, {} failed", again.len() + crashed);
         return Ok(false);
     }
     let (mut busy, mut failed) = (Vec::new(), Vec::new());
     for test in again {
-        println!("== again, alone: {test}");
-        if passes_alone(&test)? { busy.push(test) } else { failed.push(test) }
+        println!("== again, alone: {} ({})", test.name, test.program.target);
+        if beside::passes_alone(test.program, &test.name)? {
+            busy.push(test)
+        } else {
+            failed.push(test)
+        }
     }
     for test in &busy {
-        println!("failed beside the other tests and passed alone: {test}");
+        let (name, target) = (&test.name, &test.program.target);
+        println!("failed beside the other tests and passed alone: {name} ({target})");
     }
     for test in &failed {
-        println!("failed, alone too: {test}");
+        println!("failed, alone too: {} ({})", test.name, test.program.target);
     }
-    println!("{} passed, {} failed", report.passed() + busy.len() as u64, failed.len());
+    println!("{} passed, {} failed", passed + busy.len() as u64, failed.len());
     Ok(failed.is_empty())
-}
-
-fn passes_alone(test: &Failed) -> anyhow::Result<bool> {
-    let (ended_well, report) = cargo_test(&test.arguments())?;
-    // A name that no test has would pass as well.
-    Ok(ended_well && report.passed() > 0)
-}
-
-/// Runs `cargo test`, shows what it prints and reads it.
-fn cargo_test(args: &[String]) -> anyhow::Result<(bool, Report)> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let (reader, writer) = std::io::pipe()?;
-    // Both in one pipe: which program a line is of is told on the other stream.
-    let mut command = Command::new(cargo);
-    command.arg("test").args(args).env("CARGO_TERM_COLOR", "never").stdin(Stdio::null());
-    command.stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn()?;
-    drop(command);
-    let (sender, lines) = std::sync::mpsc::channel();
-    std::thread::spawn(move || send_lines(reader, &sender));
-    let (mut report, mut out) = (Report::default(), std::io::stdout().lock());
-    let mut until = None;
-    while until.is_none_or(|until| Instant::now() < until) {
-        match lines.recv_timeout(OUTPUT_MAX) {
-            Ok(line) => out.write_all(report.take(&String::from_utf8_lossy(&line)).as_bytes())?,
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        if until.is_none() && child.try_wait()?.is_some() {
-            until = Some(Instant::now() + OUTPUT_MAX);
-        }
-    }
-    Ok((child.wait()?.success(), report))
-}
-
-/// Sends each line as it comes, with its end.
-fn send_lines(reader: impl Read, lines: &Sender<Vec<u8>>) {
-    let mut reader = BufReader::new(reader);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
-        if lines.send(std::mem::take(&mut line)).is_err() {
-            return;
-        }
-    }
 }
