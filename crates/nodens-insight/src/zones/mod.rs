@@ -77,6 +77,9 @@ pub struct Catalog {
     pub outside: u64,
     /// Members that are not, because another zone has the name.
     pub clashing: u64,
+    /// Members that are not, because there is no memory for them.
+    #[serde(default)]
+    pub without_room: u64,
     /// Why the last attempt to get another version failed, if it did.
     pub failure: Option<String>,
 }

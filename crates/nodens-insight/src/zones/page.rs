@@ -82,17 +82,15 @@ fn catalogs(catalogs: &[Catalog]) -> Markup {
 }
 
 fn refused(catalog: &Catalog) -> String {
-    let Catalog { outside, clashing, .. } = catalog;
-    match (outside, clashing) {
-        (0, 0) => "none".to_owned(),
-        (outside, 0) => format!("{outside} outside of what is accepted"),
-        (0, clashing) => format!("{clashing} with the name of another zone"),
-        (outside, clashing) => {
-            format!(
-                "{outside} outside of what is accepted, {clashing} with the name of another zone"
-            )
-        }
-    }
+    let reasons = [
+        (catalog.outside, "outside of what is accepted"),
+        (catalog.clashing, "with the name of another zone"),
+        (catalog.without_room, "without memory for them"),
+    ];
+    let said = reasons.iter().filter(|(count, _)| *count > 0);
+    let said: Vec<_> =
+        said.map(|(count, reason)| format!("{} {reason}", grouped(*count))).collect();
+    if said.is_empty() { "none".to_owned() } else { said.join(", ") }
 }
 
 fn zones(report: &Report) -> Markup {

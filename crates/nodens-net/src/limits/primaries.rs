@@ -41,3 +41,9 @@ pub const PRIMARY_DATAGRAMS_IN_A_ROW: usize = 64;
 pub const PRIMARY_STREAM_WINDOW: u32 = QUIC_UPSTREAM_WINDOW;
 /// Octets read from a primary at once.
 pub const PRIMARY_BUFFER_LEN: usize = 64 << 10;
+
+/// How often memory is looked for while members of catalogs wait for some, which others of the process may have freed.
+pub const MEMBERS_AGAIN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Members of one catalog that are begun at such a look: other work of the thread waits for that.
+pub const MEMBERS_AGAIN: usize = 10_000;

@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+mod again;
 mod changes;
 mod refused;
 #[cfg(test)]
@@ -32,6 +33,13 @@ pub(super) struct Catalogs {
     owners: HashMap<Arc<Name>, Owner, RandomState>,
     /// The members of each that are not served.
     refused: HashMap<Name, Refused>,
+}
+
+impl Catalogs {
+    /// Whether members wait for memory.
+    fn has_without_room(&self) -> bool {
+        self.refused.values().any(|refused| refused.counts().without_room > 0)
+    }
 }
 
 impl Keeper {
@@ -100,6 +108,7 @@ impl Keeper {
         for (other, names) in self.take_up(zone, names) {
             self.take_up(&other, names);
         }
+        self.plan_members();
     }
 
     /// See [`Keeper::follow`]; gives other catalogs and zones that may be theirs now.

@@ -39,6 +39,8 @@ pub(super) struct Keeper {
     /// Zones whose earlier versions still had readers, and when to look again.
     pub(super) unswept: Vec<Arc<SecondaryZone>>,
     pub(super) sweep_at: Option<u64>,
+    /// When to look for memory for the members of catalogs that wait for some.
+    pub(super) members_at: Option<u64>,
     pub(super) random: Random,
     buffer: Vec<u8>,
     /// Of the folders that zones are kept in, by each way in which these are written.
@@ -62,7 +64,8 @@ impl Keeper {
         poll.add(&*waker, Kind::Wake, Key::ONLY, Interest::READ)?;
         let (buffer, random) = (vec![0; PRIMARY_BUFFER_LEN], Random::new());
         let (areas, exchanges) = (Vec::new(), Slots::default());
-        let (down, lanes, unswept, sweep_at, locks, foreign) = Default::default();
+        let (down, lanes, unswept, locks, foreign) = Default::default();
+        let (sweep_at, members_at) = (None, None);
         let counts = services.first().map(|service| service.counts.clone()).unwrap_or_default();
         let mut keeper = Self {
             areas,
@@ -74,6 +77,7 @@ impl Keeper {
             lanes,
             unswept,
             sweep_at,
+            members_at,
             random,
             buffer,
             locks,
@@ -102,13 +106,19 @@ impl Keeper {
         self.take_notices();
         self.begin_due();
         self.sweep();
+        self.begin_members_again();
         let folders_at = self.take_folders();
         let now = clock::mono_ns();
         let due = self.areas.iter().filter_map(|area| area.schedule.next_deadline());
         let of_exchange =
             |exchange: &Exchange| exchange.deadline_ns().min(exchange.timer_ns.unwrap_or(u64::MAX));
         let due = due.chain(self.exchanges.iter().map(|(_, exchange)| of_exchange(exchange)));
-        let due = due.chain(self.sweep_at).chain(folders_at).chain(self.waiting_until()).min();
+        let due = due
+            .chain(self.sweep_at)
+            .chain(self.members_at)
+            .chain(folders_at)
+            .chain(self.waiting_until())
+            .min();
         let ready = self.poll.wait(due.map(|at| at.saturating_sub(now)));
         let looked_ns = clock::mono_ns();
         // Before the next look at what primaries say, and at whether this is to stop.

@@ -125,9 +125,15 @@ fn each(totals: &Totals, value: fn(&Each) -> Option<f64>) -> Vec<(Labels, f64)> 
 /// Several server blocks may have a catalog of one name: their members count together.
 fn members(totals: &Totals) -> Vec<(Labels, f64)> {
     let mut sums: BTreeMap<(&str, &'static str), u64> = BTreeMap::new();
-    for Catalog { name, members, outside, clashing, .. } in &totals.catalogs {
-        for (state, count) in [("served", members), ("outside", outside), ("clashing", clashing)] {
-            *sums.entry((name, state)).or_default() += count;
+    for catalog in &totals.catalogs {
+        let states = [
+            ("served", catalog.members),
+            ("outside", catalog.outside),
+            ("clashing", catalog.clashing),
+            ("without_room", catalog.without_room),
+        ];
+        for (state, count) in states {
+            *sums.entry((catalog.name.as_str(), state)).or_default() += count;
         }
     }
     let series = |((name, state), count): ((&str, &str), u64)| {

@@ -183,6 +183,7 @@ fn catalog(zone: &SecondaryZone) -> Catalog {
         members: zone.sight().map_or(0, |sight| sight.members as u64),
         outside: refused.outside as u64,
         clashing: refused.clashing as u64,
+        without_room: refused.without_room as u64,
         failure: zone.failure(),
     }
 }

@@ -53,6 +53,11 @@ impl Refused {
         new.into_iter().for_each(|new| new.without_room += 1);
     }
 
+    /// Those that wait for memory.
+    pub(super) fn without_room(&self) -> impl Iterator<Item = &Arc<Name>> {
+        self.without_room.iter()
+    }
+
     /// How many there are.
     pub(super) fn counts(&self) -> RefusedMembers {
         RefusedMembers {
