@@ -9,6 +9,11 @@ pub const PRIMARY_CONNECT_TIME: Duration = Duration::from_secs(5);
 pub const PRIMARY_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long one transfer from a primary may take.
 pub const PRIMARY_TRANSFER_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
+/// Octets that have to come in [`PRIMARY_PACE_TIME`], or the transfer is ended: what has come of it holds memory that others
+/// wait for. Both are those of BIND 9.20 (`min-transfer-rate-in 10240 5`).
+pub const PRIMARY_PACE_OCTETS: usize = 10 << 10;
+/// See [`PRIMARY_PACE_OCTETS`].
+pub const PRIMARY_PACE_TIME: Duration = Duration::from_secs(300);
 /// How long a primary to which no connection could be made, or that said nothing, is passed over where there is another.
 pub const PRIMARY_DOWN_TIME: Duration = Duration::from_secs(60);
 /// The least time between two attempts with such a primary that NOTIFY asks for: its sender may be anybody.

@@ -1,23 +1,24 @@
 //! One connection to a primary: a query for its serial number, a transfer, or one after the other.
 
+use super::answers::{serial, verify};
 use super::link::{Link, text_of};
+use super::pace::Pace;
 use crate::clock;
 use crate::limits::{
-    PRIMARY_CONNECT_TIME, PRIMARY_READS_IN_A_ROW, PRIMARY_SILENCE_MAX, PRIMARY_TRANSFER_TIME_MAX,
+    PRIMARY_CONNECT_TIME, PRIMARY_PACE_OCTETS, PRIMARY_PACE_TIME, PRIMARY_READS_IN_A_ROW,
+    PRIMARY_SILENCE_MAX, PRIMARY_TRANSFER_TIME_MAX,
 };
 use crate::pipe::{Received as Read, take_front};
 use crate::poll::{Poll, Ready};
 use crate::slots::Key;
 use nodens_wire::framing::first_message;
-use nodens_wire::{
-    Builder, Class, Flags, HEADER_LEN, Header, Name, Opcode, Rcode, Reader, Records, Section, Type,
-};
+use nodens_wire::{Builder, Class, Flags, Name, Type};
+use nodens_zone::Serial;
 use nodens_zone::counts;
 use nodens_zone::incoming::{Incoming, IncomingError, Received};
 use nodens_zone::refresh::{End, Token};
 use nodens_zone::secondary::Primary;
-use nodens_zone::tsig::{Fault, Key as TsigKey, Verifier};
-use nodens_zone::{Serial, Soa};
+use nodens_zone::tsig::{Key as TsigKey, Verifier};
 use std::io;
 use std::time::Duration;
 
@@ -120,6 +121,7 @@ pub(super) struct Exchange {
     /// When it was opened, and when something last came.
     pub(super) began_ns: u64,
     pub(super) heard_ns: u64,
+    pace: Pace,
 }
 
 impl Exchange {
@@ -132,7 +134,7 @@ impl Exchange {
         let now = clock::mono_ns();
         let (input, timer_ns) = (Vec::new(), None);
         let (connected, made, heard) = (false, false, false);
-        let (verifier, began_ns, heard_ns) = (None, now, now);
+        let (verifier, began_ns, heard_ns, pace) = (None, now, now, Pace::new(now));
         let mut exchange = Self {
             order,
             work,
@@ -145,6 +147,7 @@ impl Exchange {
             timer_ns,
             began_ns,
             heard_ns,
+            pace,
         };
         exchange.ask()?;
         Ok(exchange)
@@ -221,13 +224,20 @@ impl Exchange {
     pub(super) fn deadline_ns(&self) -> u64 {
         let patience = if self.made { PRIMARY_SILENCE_MAX } else { PRIMARY_CONNECT_TIME };
         let silent = self.heard_ns.saturating_add(nanoseconds(patience));
-        silent.min(self.began_ns.saturating_add(nanoseconds(PRIMARY_TRANSFER_TIME_MAX)))
+        let whole = self.began_ns.saturating_add(nanoseconds(PRIMARY_TRANSFER_TIME_MAX));
+        silent.min(whole).min(self.pace.deadline_ns())
     }
 
     /// That it is.
     pub(super) fn timed_out(&self) -> Failure {
         let is_incremental = self.incoming().is_some_and(|i| i.qtype() == Type::IXFR);
         match self.made {
+            true if self.pace.deadline_ns() <= self.deadline_ns() => {
+                let seconds = PRIMARY_PACE_TIME.as_secs();
+                let text =
+                    format!("too slow: fewer than {PRIMARY_PACE_OCTETS} octets in {seconds} s");
+                Failure::Silent(text)
+            }
             // Some servers and firewalls answer IXFR with silence: AXFR may do.
             true if is_incremental => Failure::Cut("timed out".to_owned()),
             true => Failure::Silent("timed out".to_owned()),
@@ -287,6 +297,7 @@ impl Exchange {
             };
             self.heard_ns = clock::mono_ns();
             self.heard = true;
+            self.pace.came(octets.len(), self.heard_ns);
             if let Some(answer) = self.take(octets)? {
                 return Ok(Some(answer));
             }
@@ -345,51 +356,6 @@ impl Exchange {
         self.input = take_front(std::mem::take(&mut self.input), octets, take);
         result.map_err(Failure::Wrong)
     }
-}
-
-/// Verifies the next message of a response, if it has to be signed.
-fn verify(verifier: Option<&mut Verifier>, message: &[u8]) -> Result<(), IncomingError> {
-    let Some(verifier) = verifier else { return Ok(()) };
-    let rcode = Header::read(message)?.flags.rcode();
-    verifier.accept(message, clock::now().unix_s).map_err(|fault| match fault {
-        // A server that refuses need not sign it, and what it says is more use than that it did not.
-        Fault::Unsigned if rcode != Rcode::NOERROR => IncomingError::Rcode(rcode),
-        fault => IncomingError::Signature(fault.to_string()),
-    })
-}
-
-/// The serial number in the response to a query for the SOA record.
-fn serial(message: &[u8], id: u16, zone: &Name) -> Result<Serial, IncomingError> {
-    let Header { id: theirs, flags, counts: [questions, ..] } = Header::read(message)?;
-    if theirs != id || !flags.has(Flags::QR) || flags.opcode() != Opcode::QUERY {
-        return Err(IncomingError::Stray);
-    }
-    let (mut reader, mut qname) = (Reader::new(message, HEADER_LEN), Vec::new());
-    let is_asked = |reader: &mut Reader<'_>, qname: &mut Vec<u8>| {
-        reader.name(qname).is_ok()
-            && qname.eq_ignore_ascii_case(zone.as_wire())
-            && reader.u16("QTYPE") == Ok(Type::SOA.0)
-    };
-    if questions > 0 && !is_asked(&mut reader, &mut qname) {
-        return Err(IncomingError::Stray);
-    }
-    if flags.rcode() != Rcode::NOERROR {
-        return Err(IncomingError::Rcode(flags.rcode()));
-    }
-    if !flags.has(Flags::AA) {
-        return Err(IncomingError::NotAuthoritative);
-    }
-    for view in Records::of(message)? {
-        let view = view?;
-        if (view.section, view.rtype) == (Section::Answer, Type::SOA) {
-            let record = view.to_record(message)?;
-            if record.owner == *zone {
-                let soa = Soa::new(record).map_err(|_| IncomingError::NoSoa)?;
-                return Ok(soa.serial());
-            }
-        }
-    }
-    Err(IncomingError::NoSoa)
 }
 
 pub(super) fn nanoseconds(time: Duration) -> u64 {

@@ -4,6 +4,7 @@
 //! The thread builds new versions as well, message by message, many zones in turns. Workers only see
 //! versions that are whole.
 
+mod answers;
 mod areas;
 mod arrived;
 mod begin;
@@ -15,6 +16,7 @@ mod keeper;
 mod lanes;
 mod link;
 mod lock;
+mod pace;
 mod store;
 
 use crate::fault::errno_text;
