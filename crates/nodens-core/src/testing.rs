@@ -120,7 +120,8 @@ impl Bench {
 
     /// Replaces the configuration, as a reload does.
     pub fn reload(&mut self, corefile: &str) -> Result<(), Error> {
-        let config = Self::compile(&self.shared, corefile, &BuildOptions::default())?;
+        let mut config = Self::compile(&self.shared, corefile, &BuildOptions::default())?;
+        self.tasks = std::mem::take(&mut config.services.tasks);
         self.worker.set_config(Arc::new(config));
         Ok(())
     }

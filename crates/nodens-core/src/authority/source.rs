@@ -151,7 +151,7 @@ impl FileZone {
     }
 
     /// Reads the zone for the first time. What an earlier configuration has read of the same file is taken as it is
-    /// if that has not changed since, or if there is no room for another version.
+    /// if that has not changed since, or if the file cannot be read for a reason that `may_stay` allows.
     ///
     /// # Errors
     /// [`LoadError`]; there are no data then.
@@ -160,6 +160,7 @@ impl FileZone {
         files: &KnownFiles,
         sink: &Sink,
         directive: &'static str,
+        may_stay: fn(&LoadError) -> bool,
     ) -> Result<(), LoadError> {
         _ = self.directive.set(directive);
         let earlier = files.find(&self.path(), &self.origin);
@@ -169,14 +170,12 @@ impl FileZone {
         let read =
             if is_taken { Ok(()) } else { self.read(earlier.as_deref(), None, sink, directive) };
         match (read, earlier) {
-            (Err(LoadError::NoRoom), Some(earlier)) => {
-                self.take_data(&earlier);
+            (Err(error), Some(earlier)) if may_stay(&error) && self.take_data(&earlier) => {
                 self.known().served = earlier.known().served.clone();
                 let (origin, path) = (&self.origin, self.path());
                 let text = format!(
-                    "Failed to read zone \"{origin}\" in \"{}\": {}: the version before it is served",
+                    "Failed to read zone \"{origin}\" in \"{}\": {error}: the version before it is served",
                     path.display(),
-                    LoadError::NoRoom
                 );
                 sink.line(Level::Error, directive, text);
                 Ok(())

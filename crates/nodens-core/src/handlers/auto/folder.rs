@@ -155,7 +155,9 @@ impl Folder {
         let zone = known.unwrap_or_else(new);
         let shown = path.display();
         let failed = zone.failure();
-        let loaded = zone.load(&self.known, sink, NAME);
+        // Another configuration must not lose what this one would keep.
+        let may_stay = |error: &_| !matches!(error, LoadError::Stopped | LoadError::Unchanged);
+        let loaded = zone.load(&self.known, sink, NAME, may_stay);
         if is_new {
             let tables: Vec<_> = self.tables().iter().filter_map(Weak::upgrade).collect();
             tables.iter().for_each(|table| zone.show(table));

@@ -303,3 +303,24 @@ fn zones_that_cannot_be_read_are_known_and_so_is_a_folder_that_cannot() {
     look(&mut bench);
     assert_eq!(known(), ("bad.example. example.org.".to_owned(), true));
 }
+
+#[test]
+fn another_configuration_keeps_the_last_good_version_as_well() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db.example.org", 1, 1);
+    let mut bench = start(&folder, "", "");
+    fs::write(folder.path().join("db.example.org"), "bad").unwrap();
+    look(&mut bench);
+    assert_eq!(octet(&mut bench, "example.org"), Some(1));
+    lines(&bench);
+    let root = folder.path().display();
+    let other = format!(". {{\n root {root}\n whoami\n auto {{\n directory .\n }}\n}}");
+    bench.reload(&other).unwrap();
+    assert_eq!(octet(&mut bench, "example.org"), Some(1));
+    let lines = lines(&bench);
+    let is_said = |line: &String| line.ends_with("the version before it is served");
+    assert!(lines.iter().any(is_said), "{lines:?}");
+    write(&folder, "db.example.org", 2, 2);
+    look(&mut bench);
+    assert_eq!(octet(&mut bench, "example.org"), Some(2));
+}

@@ -100,7 +100,14 @@ fn load(
     let zone = Arc::new(FileZone::new(origin.clone(), path.clone(), handler.by_mtime));
     let sink = block.shared.sink.clone();
     let every = handler.reload;
-    match zone.load(&block.shared.known::<KnownFiles>(), &sink, NAME) {
+    // Without another look the version before would stay for ever: the configuration is refused then.
+    let may_stay: fn(&LoadError) -> bool = match every.is_zero() {
+        true => |error| matches!(error, LoadError::NoRoom),
+        false => |error| {
+            matches!(error, LoadError::NoRoom | LoadError::Open(_) | LoadError::Changing)
+        },
+    };
+    match zone.load(&block.shared.known::<KnownFiles>(), &sink, NAME, may_stay) {
         Ok(()) | Err(LoadError::Unchanged | LoadError::Stopped) => {}
         Err(error @ (LoadError::Open(_) | LoadError::Changing)) if !every.is_zero() => {
             let (path, every) = (path.display(), format_go_duration(every));

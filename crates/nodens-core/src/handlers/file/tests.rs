@@ -79,6 +79,26 @@ fn a_zone_is_read_again_when_its_serial_changes_and_the_last_good_one_stays() {
 }
 
 #[test]
+fn another_configuration_keeps_a_zone_whose_file_is_missing() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db", &zone(1, 1));
+    let mut bench = Bench::new(&corefile(folder.path(), "file db example.org"));
+    fs::remove_file(folder.path().join("db")).unwrap();
+    bench.reload(&corefile(folder.path(), "whoami\n file db example.org")).unwrap();
+    assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(1));
+    let lines = lines(&bench);
+    let is_said = |line: &str| line.ends_with("the version before it is served");
+    assert!(lines.iter().any(|(_, line)| is_said(line)), "{lines:?}");
+    write(&folder, "db", &zone(2, 2));
+    look(&mut bench);
+    assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(2));
+    // It would not be looked for again.
+    fs::remove_file(folder.path().join("db")).unwrap();
+    let never = corefile(folder.path(), "file db example.org {\n reload 0\n }");
+    assert!(bench.reload(&never).is_err());
+}
+
+#[test]
 fn the_rest_of_a_file_is_read_although_it_has_the_same_serial() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("db");
