@@ -77,7 +77,10 @@ impl<'a> Signing<'a> {
         let (handler, now_s) = (self.handler, self.now.unix_s);
         let digest = rrset.digest(signer);
         let known = handler.signatures.find(sort, &digest);
-        let is_fresh = |signed: &Signed| signed.validity.contains(now_s + REMAINING_MIN_S);
+        // Those that begin later were made before the clock was set back.
+        let is_fresh = |signed: &Signed| {
+            signed.validity.contains(now_s) && signed.validity.contains(now_s + REMAINING_MIN_S)
+        };
         if let Some(signed) = known.filter(is_fresh) {
             self.cells.add(handler.hits, 1);
             return Some(signed);
