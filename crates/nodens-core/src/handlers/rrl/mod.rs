@@ -112,9 +112,9 @@ impl Handle for Rrl {
             return;
         }
         let network = self.network(cx.job.client().peer.ip());
-        // All errors of a client are the same, all responses for a name that exists are the same by type.
+        // All responses for a name that exists are the same by type. Errors, denials and referrals are the same for all types.
         let qtype = match kind {
-            Kind::Response | Kind::Referral => cx.job.current.qtype,
+            Kind::Response => cx.job.current.qtype,
             _ => Type(0),
         };
         let mut owner = std::mem::take(&mut cx.worker.own.rrl.name);

@@ -89,13 +89,17 @@ fn what_an_attacker_can_vary_makes_no_other_response() {
         ("N.w.example.org. TXT", 2),
         ("N.alias.example.org. A", 3),
         ("N.sub.example.org. A", 5),
+        ("x.sub.example.org. TYPEN", 5),
         ("N.dn.example.org. A", 3),
         ("N.m.dn.example.org. TXT", 3),
         ("N.out.example.org. A", 3),
     ] {
         let limits = "responses-per-second 3\n nodata-per-second 2\n nxdomains-per-second 4\n referrals-per-second 5";
         let (mut bench, _file) = served(limits);
-        let varied = |n: usize| question.replace('N', &format!("n{n}"));
+        let varied = |n: usize| match question.strip_suffix('N') {
+            Some(question) => format!("{question}{}", 1000 + n),
+            None => question.replace('N', &format!("n{n}")),
+        };
         assert_eq!(ask(&mut bench, 50, varied), (expected, 0), "{question}");
     }
 }
