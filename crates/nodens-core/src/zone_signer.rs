@@ -1,6 +1,7 @@
 //! Zones that are signed as a whole: when a signed file is due, and how it is made.
 
 mod head;
+mod leftovers;
 
 use crate::authority::source::{Files, LoadError, Seen, changed, read, steadily};
 use crate::limits::SIGNED_FILE_RECORDS;
@@ -19,6 +20,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 const HOUR_S: u32 = 3600;
 const DAY_S: u32 = 24 * HOUR_S;
@@ -278,8 +280,10 @@ impl ZoneSigner {
         data: &Data,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<PathBuf, SignFailure> {
+        leftovers::remove(&self.folder, SystemTime::now());
         let (temporary, mut file) = loop {
-            let temporary = self.folder.join(format!("signed-{:08x}", fastrand::u32(..)));
+            let name = format!("{}{:08x}", leftovers::PREFIX, fastrand::u32(..));
+            let temporary = self.folder.join(name);
             match File::create_new(&temporary) {
                 Ok(file) => break (temporary, BufWriter::new(file)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
