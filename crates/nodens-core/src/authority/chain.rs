@@ -29,6 +29,9 @@ impl Link<'_> {
     }
 }
 
+/// RRsets that may prove what a response says: three for each alias and for the last name.
+const PROOFS_MAX: usize = 3 * (ALIASES_MAX + 1);
+
 /// The aliases so far.
 #[derive(Default)]
 pub(super) struct Chain<'z> {
@@ -159,13 +162,29 @@ impl<'z> Chain<'z> {
         })
     }
 
-    /// Writes what proves that the aliases that wildcards stand for have no names of their own.
-    pub(super) fn prove(&self, out: &mut Out<'_, '_, '_>, qname: NameRef<'_>) {
+    /// Writes what proves that the aliases that wildcards stand for have no names of their own, beside what was written
+    /// for the `last` name.
+    pub(super) fn prove(
+        &self,
+        out: &mut Out<'_, '_, '_>,
+        qname: NameRef<'_>,
+        last: Option<(NameRef<'_>, &Found<'_>)>,
+    ) {
+        let is_wild = |link: &Link<'_>| matches!(link, Link::Cname { wildcard: Some(_), .. });
+        if !out.dnssec || !self.links.iter().flatten().any(is_wild) {
+            return;
+        }
+        let mut written = [None; PROOFS_MAX];
+        if let Some((name, found)) = last {
+            let owners = out.data.proof(name, found);
+            let owners = owners.iter().map(|rrset| Some(rrset.owner()));
+            written.iter_mut().zip(owners).for_each(|(slot, owner)| *slot = owner);
+        }
         let mut name = qname;
         for link in self.links.iter().map_while(Option::as_ref) {
             if let Link::Cname { rrset, target, wildcard: Some(wildcard) } = link {
                 let (rrset, target, wildcard) = (*rrset, *target, Some(*wildcard));
-                out.proof(name, &Found::Cname { rrset, target, wildcard });
+                out.proof_beside(name, &Found::Cname { rrset, target, wildcard }, &mut written);
             }
             name = link.target().unwrap_or(name);
         }

@@ -80,7 +80,7 @@ pub(crate) fn answer<S: States>(
                 let mut out = Out::new(builder, data, dnssec);
                 chain.write(&mut out, qname);
                 out.servers();
-                chain.prove(&mut out, qname);
+                chain.prove(&mut out, qname, None);
             });
             Reply::Answered
         }
@@ -103,7 +103,7 @@ pub(crate) fn answer<S: States>(
                     false => Owner::Name(name),
                 };
                 write(&mut out, (name, owner), qtype, &found);
-                chain.prove(&mut out, qname);
+                chain.prove(&mut out, qname, Some((name, &found)));
                 additional(&mut out, &found);
             });
             q.response.without_opt = true;

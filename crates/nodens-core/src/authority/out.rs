@@ -163,6 +163,26 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
         }
     }
 
+    /// Like [`Out::proof`], without the RRsets of those owners that are `written` already (RFC 2181 section 5).
+    pub(super) fn proof_beside(
+        &mut self,
+        name: NameRef<'_>,
+        found: &Found<'_>,
+        written: &mut [Option<NameRef<'d>>],
+    ) {
+        for rrset in self.data.proof(name, found).iter() {
+            let owner = Some(rrset.owner());
+            if !written.contains(&owner) {
+                written
+                    .iter_mut()
+                    .find(|slot| slot.is_none())
+                    .into_iter()
+                    .for_each(|slot| *slot = owner);
+                self.proof_of(rrset);
+            }
+        }
+    }
+
     fn proof_of(&mut self, rrset: Rrset<'d>) {
         let owner = rrset.owner();
         let part = (Part::Proof, owner);

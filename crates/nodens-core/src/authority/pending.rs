@@ -33,7 +33,7 @@ impl Pending {
         let mut builder = Builder::new(&mut wire, 0, Flags::default());
         let mut out = Out::new(&mut builder, data, dnssec);
         chain.write(&mut out, qname);
-        chain.prove(&mut out, qname);
+        chain.prove(&mut out, qname, None);
         let Message { answer, authority: proofs, .. } = Message::parse(&wire).unwrap_or_default();
         Some(Self { data: data.clone(), answer, proofs, target })
     }

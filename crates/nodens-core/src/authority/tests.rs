@@ -290,6 +290,8 @@ u RRSIG NSEC 8 3 300 20300101000000 20200101000000 1 @ AAEC
 *.out CNAME www.elsewhere.net.
 *.out RRSIG CNAME 8 3 300 20300101000000 20200101000000 1 @ AAEC
 *.gone CNAME none.elsewhere.net.
+*.here CNAME absent
+*.here RRSIG CNAME 8 3 300 20300101000000 20200101000000 1 @ AAEC
 ";
 
 #[test]
@@ -313,6 +315,11 @@ fn signatures_and_proofs_are_for_those_who_want_them() {
         ),
         ("q.w.example.org. TXT +do", "NOERROR aa | | /SOA /RRSIG *.w./NSEC *.w./RRSIG |"),
         ("ns.example.org. NSEC", "NOERROR aa | ns./NSEC | /NS |"),
+        // One RRset proves that neither name exists.
+        (
+            "q.here.example.org. A +do",
+            "NXDOMAIN aa | q.here./CNAME q.here./RRSIG | /SOA /RRSIG /NSEC /RRSIG |",
+        ),
         // Another zone has the target.
         (
             "q.out.example.org. A +do",
