@@ -8,7 +8,8 @@ mod upkeep;
 
 use crate::fault::errno_text;
 use crate::limits::{
-    DATABASE_END, DATABASE_PAUSE, DATABASE_RETRY, DATABASE_WAIT, DATABASE_WRITERS_MAX,
+    DATABASE_BATCH, DATABASE_END, DATABASE_PAUSE, DATABASE_RETRY, DATABASE_WAIT,
+    DATABASE_WRITERS_MAX,
 };
 use crate::poll::Waker;
 use crate::runtime::Runtime;
@@ -17,6 +18,7 @@ use nodens_zone::data::Data;
 use nodens_zone::dnssec::Signer;
 use nodens_zone::dynamic::{Done, DynamicZone};
 use nodens_zone::journal::Step;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,8 +93,7 @@ impl Updates {
             };
             let keeper = Keeper {
                 zones: zones.iter().map(keep).collect(),
-                wakers: wakers.clone(),
-                sink: updates.sink.clone(),
+                teller: Teller { wakers: wakers.clone(), sink: updates.sink.clone() },
                 since: Instant::now(),
                 disk: disk.clone(),
                 stopping: updates.stopping.clone(),
@@ -171,11 +172,27 @@ impl Drop for Updates {
 /// What a thread does over and over.
 struct Keeper {
     zones: Vec<Kept>,
-    wakers: Arc<Vec<Waker>>,
-    sink: Sink,
+    teller: Teller,
     since: Instant,
     disk: Arc<dyn Disk>,
     stopping: Arc<AtomicBool>,
+}
+
+/// Tells the log and the workers what came of updates.
+struct Teller {
+    wakers: Arc<Vec<Waker>>,
+    sink: Sink,
+}
+
+impl Teller {
+    fn tell(&self, done: Done) {
+        for error in done.errors {
+            self.sink.line(Level::Error, ORIGIN, error);
+        }
+        for worker in done.wake {
+            self.wakers.get(worker).into_iter().for_each(Waker::wake);
+        }
+    }
 }
 
 /// A zone, and where it is kept.
@@ -224,14 +241,17 @@ impl Kept {
         !matches!(self.place, Place::Elsewhere { .. }) && !self.zone.lacks_signer()
     }
 
-    /// Does the updates that wait, and then a part of what keeps the zone signed.
-    fn turn(&mut self, is_late: bool, sink: &Sink) -> Done {
+    /// Does the updates that wait, and then a part of what keeps the zone signed. What came of each version is told
+    /// before more is done, which may wait for the disk.
+    fn turn(&mut self, is_late: bool, teller: &Teller) {
         let Self { zone, place, upkeep } = self;
         let mut in_memory = |_: &Data, _: &Arc<Step>| Ok(());
         let mut on_disk;
         let save: Save<'_> = match place {
-            Place::Elsewhere { .. } if !is_late => return Done::default(),
-            Place::Elsewhere { .. } | Place::Useless { .. } => return Done::failed(zone.take()),
+            Place::Elsewhere { .. } if !is_late => return,
+            Place::Elsewhere { .. } | Place::Useless { .. } => {
+                return teller.tell(Done::failed(zone.take()));
+            }
             Place::Memory => &mut in_memory,
             Place::Open(store) => {
                 on_disk = |data: &Data, step: &Arc<Step>| {
@@ -242,12 +262,13 @@ impl Kept {
             }
         };
         // What would be changed could not be signed.
-        let updates = if zone.lacks_signer() { Vec::new() } else { zone.take() };
-        let mut done = zone.perform(updates, now_s(), &mut *save);
-        let later = upkeep.turn(zone, save, sink);
-        done.errors.extend(later.errors);
-        done.wake.extend(later.wake);
-        done
+        let mut updates = if zone.lacks_signer() { VecDeque::new() } else { zone.take() };
+        while !updates.is_empty() {
+            let began = Instant::now();
+            let takes_more = || began.elapsed() < DATABASE_BATCH;
+            teller.tell(zone.perform(&mut updates, now_s(), takes_more, &mut *save));
+        }
+        teller.tell(upkeep.turn(zone, save, &teller.sink));
     }
 
     fn open(&mut self, is_late: bool, disk: &Arc<dyn Disk>, sink: &Sink) {
@@ -293,15 +314,9 @@ impl Keeper {
         let is_near = |due: Duration| due.is_zero() || due == DATABASE_PAUSE;
         for kept in &mut self.zones {
             if kept.is_closed() && kept.due(now).is_some_and(is_near) {
-                kept.open(is_late, &self.disk, &self.sink);
+                kept.open(is_late, &self.disk, &self.teller.sink);
             }
-            let done = kept.turn(is_late, &self.sink);
-            for error in done.errors {
-                self.sink.line(Level::Error, ORIGIN, error);
-            }
-            for worker in done.wake {
-                self.wakers.get(worker).into_iter().for_each(Waker::wake);
-            }
+            kept.turn(is_late, &self.teller);
         }
         // What waits for the disk, or for room in the log, may have had the sign that there is more to do.
         let has_updates = |kept: &Kept| kept.zone.has_updates() && kept.takes_updates();

@@ -2,12 +2,13 @@ use super::*;
 use nodens_core::log::Record as LogRecord;
 use nodens_wire::{Builder, Class, Flags, Name, Opcode, Rcode, Record, Section, Type};
 use nodens_zone::data::Edit;
+use nodens_zone::dnssec::{Denial, SigningKey};
 use nodens_zone::dynamic::Update;
 use nodens_zone::image::Image;
 use nodens_zone::update::{Permission, Policy};
 use nodens_zone::{Soa, Zone};
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -291,8 +292,10 @@ impl Gate {
         }
         let found = file.metadata()?;
         let is_file = found.is_file();
-        self.begun.lock().unwrap().send(is_file.then(|| (found.ino(), found.len()))).unwrap();
-        let goes_well = self.go.lock().unwrap().recv().unwrap();
+        // One whose keys are gone is broken.
+        let begun = is_file.then(|| (found.ino(), found.len()));
+        self.begun.lock().unwrap().send(begun).map_err(io::Error::other)?;
+        let goes_well = self.go.lock().unwrap().recv().map_err(io::Error::other)?;
         goes_well.then_some(()).ok_or_else(|| io::Error::other("broken"))
     }
 }
@@ -364,6 +367,42 @@ fn nothing_is_confirmed_or_served_before_it_is_on_the_disk() {
     assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::NOERROR));
     assert_eq!((begun, folder), (Some(at_path()), None));
     assert_eq!(found(&path).soa().unwrap().serial().0, 4);
+}
+
+/// A zone whose signatures expire soon, and what signs it.
+fn signed(path: &Path) -> (Arc<DynamicZone>, Arc<Signer>) {
+    let key = SigningKey::parse(
+        include_str!("../../../nodens-zone/testdata/dnssec/Kexample.org.+015+21968.key"),
+        include_str!("../../../nodens-zone/testdata/dnssec/Kexample.org.+015+21968.private"),
+    );
+    let signer = Signer::new(vec![key.unwrap()], Denial::Nsec);
+    let mut edit = seed(None).data().unwrap().0.edit();
+    (50..60).for_each(|number| _ = edit.add((&host(number)).into()).unwrap());
+    let data = edit.finish().unwrap();
+    let made = signer.whole(data, now_s() - 31 * 24 * 3600, &|| true).unwrap();
+    let (zone, path) = (name("example.org."), Some(path.to_owned()));
+    (Arc::new(DynamicZone::new(zone, path, made.data, &[])), Arc::new(signer))
+}
+
+#[test]
+fn who_waits_for_an_update_is_woken_before_the_disk_is_waited_for_again() {
+    let ((_folder, path), (disk, keys)) = (folder(), gate(""));
+    let (zone, signer) = signed(&path);
+    let wakers = Arc::new(vec![Waker::new().unwrap()]);
+    let (sender, log) = sync_channel(100);
+    let mut server = Server { zone: zone.clone(), updates: None, wakers: wakers.clone(), log };
+    // It waits before there is anything to sign.
+    let answer = server.push(1);
+    let zones = (std::slice::from_ref(&zone), &[(zone.clone(), signer)][..]);
+    let updates = Updates::with_disk(zones, wakers.clone(), Sink::new(sender), disk);
+    server.updates = Some(updates.unwrap());
+    // The version that it begins with, and the update.
+    (0..3).for_each(|_| _ = keys.pass());
+    assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::NOERROR));
+    // Signatures are made anew then.
+    assert!(keys.begun().is_some());
+    assert!(rustix::io::read(wakers[0].as_fd(), &mut [0; 8]).is_ok(), "not woken");
+    drop(keys);
 }
 
 #[test]

@@ -77,7 +77,10 @@ fn signed(bench: &mut Bench, mut message: Vec<u8>, key: &str) -> Rcode {
 fn perform(bench: &mut Bench) {
     let config = bench.worker.config().clone();
     for zone in &config.services.dynamic {
-        zone.perform(zone.take(), bench.now.unix_s, |_, _| Ok(()));
+        let mut left = zone.take();
+        while !left.is_empty() {
+            zone.perform(&mut left, bench.now.unix_s, || true, |_, _| Ok(()));
+        }
     }
     bench.worker.collect_mail(bench.now);
 }
