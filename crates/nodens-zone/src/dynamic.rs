@@ -16,12 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod file;
 mod known;
 mod signing;
 
 #[cfg(test)]
 mod tests;
 
+pub use file::{FileState, KnownFile, Stamp};
 pub use known::Known;
 pub use signing::Whole;
 
@@ -44,6 +46,7 @@ pub struct DynamicZone {
     origin: Name,
     /// The file that it is kept in, if it is.
     database: Option<PathBuf>,
+    file: FileState,
     served: Served,
     /// It is not to be shown before it is signed.
     is_unready: AtomicBool,
@@ -122,6 +125,7 @@ impl DynamicZone {
         let zone = Self {
             origin,
             database,
+            file: FileState::default(),
             served: Served::default(),
             is_unready: AtomicBool::new(false),
             changes: Mutex::new(Changes::new()),
@@ -143,6 +147,11 @@ impl DynamicZone {
     /// The file that it is kept in, if it is.
     pub fn database(&self) -> Option<&Path> {
         self.database.as_deref()
+    }
+
+    /// What is known of that file.
+    pub fn file(&self) -> &FileState {
+        &self.file
     }
 
     /// What is served, but for a zone that [is not ready](DynamicZone::is_unready).

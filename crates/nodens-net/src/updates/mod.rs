@@ -3,6 +3,7 @@
 //!
 //! Updates that have come meanwhile make one version together, so that the disk is waited for once.
 
+mod reading;
 mod store;
 mod upkeep;
 
