@@ -350,6 +350,8 @@ pub const DATABASE_LEN_MIN: u64 = 256 << 10;
 pub const DATABASE_PAUSE: Duration = Duration::from_millis(10);
 /// How long updates wait for it before they fail.
 pub const DATABASE_WAIT: Duration = Duration::from_secs(3);
+/// How long a process that takes over queries waits until it serves what its databases have: the clients wait as well.
+pub const DATABASE_LOOK: Duration = Duration::from_millis(250);
 /// How long a database waits to be read while another one is, whose disk may not answer.
 pub const DATABASE_TURN: Duration = Duration::from_secs(3);
 /// How long updates are added to a version before it is written: all of them wait for that, and clients get SERVFAIL

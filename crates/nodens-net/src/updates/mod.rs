@@ -3,13 +3,14 @@
 //!
 //! Updates that have come meanwhile make one version together, so that the disk is waited for once.
 
+mod follow;
 mod reading;
 mod store;
 mod upkeep;
 
 use crate::fault::errno_text;
 use crate::limits::{
-    DATABASE_BATCH, DATABASE_END, DATABASE_PAUSE, DATABASE_RETRY, DATABASE_WAIT,
+    DATABASE_BATCH, DATABASE_END, DATABASE_LOOK, DATABASE_PAUSE, DATABASE_RETRY, DATABASE_WAIT,
     DATABASE_WRITERS_MAX,
 };
 use crate::poll::Waker;
@@ -52,6 +53,8 @@ pub struct Updates {
 struct Writing {
     thread: JoinHandle<()>,
     zones: Vec<Arc<DynamicZone>>,
+    /// Takes what is dropped once the thread has looked at its databases.
+    asks: Sender<Sender<()>>,
 }
 
 impl std::fmt::Debug for Updates {
@@ -92,23 +95,39 @@ impl Updates {
                 let wanted = signer.map(|(_, signer)| signer.clone());
                 Kept::new(zone.clone(), Upkeep::new(wanted, updates.stopping.clone()))
             };
+            let (asks, asked) = channel();
             let keeper = Keeper {
                 zones: zones.iter().map(keep).collect(),
                 teller: Teller { wakers: wakers.clone(), sink: updates.sink.clone() },
+                asked,
                 since: Instant::now(),
                 disk: disk.clone(),
                 stopping: updates.stopping.clone(),
             };
-            updates.begin(zones, keeper, ends.clone())?;
+            updates.begin(zones, keeper, (asks, ends.clone()))?;
         }
         Ok(updates)
+    }
+
+    /// Queries are taken from now on, which another process took before: what that one has confirmed is served when
+    /// this ends, or soon, where a disk is slow. Updates wait for a database from now on.
+    pub fn take_over(&self) {
+        let (sender, looked) = channel::<()>();
+        for own in &self.threads {
+            // One that has ended has nothing to look at.
+            _ = own.asks.send(sender.clone());
+            own.thread.thread().unpark();
+        }
+        drop(sender);
+        // All have let go of it then.
+        _ = looked.recv_timeout(DATABASE_LOOK);
     }
 
     fn begin(
         &mut self,
         zones: Vec<Arc<DynamicZone>>,
         mut keeper: Keeper,
-        ends: Sender<()>,
+        (asks, ends): (Sender<Sender<()>>, Sender<()>),
     ) -> io::Result<()> {
         let run = move || {
             while !keeper.is_stopping() {
@@ -124,7 +143,7 @@ impl Updates {
         }
         // For what has come before that.
         thread.thread().unpark();
-        self.threads.push(Writing { thread, zones });
+        self.threads.push(Writing { thread, zones, asks });
         Ok(())
     }
 }
@@ -152,7 +171,7 @@ impl Drop for Updates {
         self.stopping.store(true, Ordering::Release);
         self.threads.iter().for_each(|own| own.thread.thread().unpark());
         let have_ended = self.running.recv_timeout(DATABASE_END) != Err(RecvTimeoutError::Timeout);
-        for Writing { thread, zones } in self.threads.drain(..) {
+        for Writing { thread, zones, .. } in self.threads.drain(..) {
             if have_ended || thread.is_finished() {
                 // A thread that panicked has said so.
                 _ = thread.join();
@@ -174,6 +193,8 @@ impl Drop for Updates {
 struct Keeper {
     zones: Vec<Kept>,
     teller: Teller,
+    asked: Receiver<Sender<()>>,
+    /// When updates began to wait for databases that another process has.
     since: Instant,
     disk: Arc<dyn Disk>,
     stopping: Arc<AtomicBool>,
@@ -272,6 +293,16 @@ impl Kept {
         teller.tell(upkeep.turn(zone, save, &teller.sink));
     }
 
+    /// Gets the database, or serves what another process writes to it.
+    fn look(&mut self, is_late: bool, disk: &Arc<dyn Disk>, sink: &Sink) {
+        self.open(is_late, disk, sink);
+        let is_others = matches!(self.place, Place::Elsewhere { .. });
+        if is_others && !self.zone.file().is_written() {
+            // What is wrong with it is said when this process has it.
+            _ = follow::follow(&self.zone, &**disk);
+        }
+    }
+
     fn open(&mut self, is_late: bool, disk: &Arc<dyn Disk>, sink: &Sink) {
         let zone = &self.zone;
         match (&mut self.place, Store::open(zone, disk)) {
@@ -311,12 +342,19 @@ impl Keeper {
 
     fn turn(&mut self) {
         let now = Instant::now();
+        let asked: Vec<_> = self.asked.try_iter().collect();
+        if !asked.is_empty() {
+            self.since = now;
+        }
         let is_late = now.saturating_duration_since(self.since) > DATABASE_WAIT;
         let is_near = |due: Duration| due.is_zero() || due == DATABASE_PAUSE;
         for kept in &mut self.zones {
             if kept.is_closed() && kept.due(now).is_some_and(is_near) {
-                kept.open(is_late, &self.disk, &self.teller.sink);
+                kept.look(is_late, &self.disk, &self.teller.sink);
             }
+        }
+        drop(asked);
+        for kept in &mut self.zones {
             kept.turn(is_late, &self.teller);
         }
         // What waits for the disk, or for room in the log, may have had the sign that there is more to do.

@@ -8,6 +8,7 @@ use nodens_zone::image::Image;
 use nodens_zone::update::{Permission, Policy};
 use nodens_zone::{Soa, Zone};
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -270,6 +271,43 @@ fn a_successor_goes_on_with_what_its_predecessor_has_done() {
     assert_eq!(third.add(7), Rcode::SERVFAIL);
     third.wait_for_line("is in use by another process, or still being written");
     assert_eq!(second.wakers.len(), 1);
+}
+
+#[test]
+fn a_successor_serves_what_its_predecessor_confirms_while_that_one_has_the_database() {
+    let (_folder, path) = folder();
+    let first = start(seed(Some(&path)));
+    (0..4).for_each(|number| assert_eq!(first.add(number), Rcode::NOERROR));
+    let second = start(found(&path));
+    let follows = || {
+        second.updates.as_ref().unwrap().take_over();
+        assert_eq!(second.serial(), first.serial());
+    };
+    for number in 4..8 {
+        assert_eq!(first.add(number), Rcode::NOERROR);
+        follows();
+    }
+    assert!(second.zone.since(nodens_zone::Serial(8)).is_some());
+    // Another file has taken its place.
+    fs::remove_file(&path).unwrap();
+    assert_eq!(first.add(8), Rcode::NOERROR);
+    follows();
+    // What was written in part is not served, and stays where it is.
+    let mut rest = File::options().append(true).open(&path).unwrap();
+    rest.write_all(&[0, 0, 1, 0, 3, 7]).unwrap();
+    let octets = fs::read(&path).unwrap();
+    follows();
+    assert_eq!(fs::read(&path).unwrap(), octets);
+    assert_eq!(first.add(9), Rcode::NOERROR);
+    follows();
+    // Updates wait from then on, however long ago the process began.
+    thread::sleep(DATABASE_WAIT);
+    follows();
+    let waits = second.push(10);
+    assert!(waits.recv_timeout(Duration::from_millis(100)).is_err());
+    drop(first);
+    assert_eq!((waits.recv_timeout(TIME), second.serial()), (Ok(Rcode::NOERROR), 12));
+    assert_eq!(found(&path).soa().unwrap().serial().0, 12);
 }
 
 /// A disk that has nothing of a file or folder with `part` in its path before it is let.
