@@ -350,6 +350,13 @@ pub const DATABASE_LEN_MIN: u64 = 256 << 10;
 pub const DATABASE_PAUSE: Duration = Duration::from_millis(10);
 /// How long updates wait for it before they fail.
 pub const DATABASE_WAIT: Duration = Duration::from_secs(3);
+/// How long a process that takes over queries waits until it serves what its databases have: the clients wait as well.
+pub const DATABASE_LOOK: Duration = Duration::from_millis(250);
+/// How long a database waits to be read while another one is, whose disk may not answer.
+pub const DATABASE_TURN: Duration = Duration::from_secs(3);
+/// How long updates are added to a version before it is written: all of them wait for that, and clients get SERVFAIL
+/// after 4.5 s.
+pub const DATABASE_BATCH: Duration = Duration::from_millis(500);
 /// Between two attempts to use a database that is damaged or cannot be opened.
 pub const DATABASE_RETRY: Duration = Duration::from_secs(5);
 /// Threads that write databases; where there are more databases, some share one.

@@ -16,12 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod file;
 mod known;
 mod signing;
 
 #[cfg(test)]
 mod tests;
 
+pub use file::{FileState, KnownFile, Stamp};
 pub use known::Known;
 pub use signing::Whole;
 
@@ -44,6 +46,7 @@ pub struct DynamicZone {
     origin: Name,
     /// The file that it is kept in, if it is.
     database: Option<PathBuf>,
+    file: FileState,
     served: Served,
     /// It is not to be shown before it is signed.
     is_unready: AtomicBool,
@@ -122,6 +125,7 @@ impl DynamicZone {
         let zone = Self {
             origin,
             database,
+            file: FileState::default(),
             served: Served::default(),
             is_unready: AtomicBool::new(false),
             changes: Mutex::new(Changes::new()),
@@ -143,6 +147,11 @@ impl DynamicZone {
     /// The file that it is kept in, if it is.
     pub fn database(&self) -> Option<&Path> {
         self.database.as_deref()
+    }
+
+    /// What is known of that file.
+    pub fn file(&self) -> &FileState {
+        &self.file
     }
 
     /// What is served, but for a zone that [is not ready](DynamicZone::is_unready).
@@ -192,41 +201,31 @@ impl DynamicZone {
     }
 
     /// Takes the updates that have waited longest, in their order.
-    pub fn take(&self) -> Vec<Update> {
+    pub fn take(&self) -> VecDeque<Update> {
         let mut waiting = lock(&self.waiting);
         let count = waiting.updates.len().min(UPDATES_AT_ONCE);
-        let taken: Vec<_> = waiting.updates.drain(..count).collect();
+        let taken: VecDeque<_> = waiting.updates.drain(..count).collect();
         waiting.octets -= taken.iter().map(|update| update.message.len()).sum::<usize>();
         taken
     }
 
-    /// Does updates one after the other. Before a version that they make is served, and before any of
-    /// them is answered, `save` keeps it, given with what leads to it; where that fails, they are not done.
-    /// Most often they make one version together. One at a time does this. `now_s`, in Unix seconds, is when
-    /// signatures are made.
+    /// Does the first updates of `left` one after the other, which make one version together: as many as one can
+    /// have, and no more once `takes_more` says no. Before that version is served, and before any of them is answered,
+    /// `save` keeps it, given with what leads to it; where that fails, they are not done. One at a time does this.
+    /// `now_s`, in Unix seconds, is when signatures are made.
     pub fn perform(
-        &self,
-        updates: Vec<Update>,
-        now_s: u64,
-        mut save: impl FnMut(&Data, &Arc<Step>) -> Result<(), String>,
-    ) -> Done {
-        let _alone = lock(&self.turn);
-        let (mut left, mut done) = (VecDeque::from(updates), Done::default());
-        while !left.is_empty() {
-            self.perform_some(&mut left, now_s, &mut save, &mut done);
-        }
-        done
-    }
-
-    /// Does as many of the first updates as one version can have.
-    fn perform_some(
         &self,
         left: &mut VecDeque<Update>,
         now_s: u64,
-        save: &mut impl FnMut(&Data, &Arc<Step>) -> Result<(), String>,
-        done: &mut Done,
-    ) {
-        let Some((before, size)) = self.data() else { return fail(left.drain(..), done) };
+        mut takes_more: impl FnMut() -> bool,
+        save: impl FnOnce(&Data, &Arc<Step>) -> Result<(), String>,
+    ) -> Done {
+        let _alone = lock(&self.turn);
+        let mut done = Done::default();
+        let Some((before, size)) = self.data() else {
+            fail(left.drain(..), &mut done);
+            return done;
+        };
         let signer = self.signer();
         let mut next: Option<Next> = None;
         let mut answers = Vec::with_capacity(left.len());
@@ -251,15 +250,16 @@ impl DynamicZone {
             next = later.or(next);
             // What was looked at may not be so after all, if it is not kept.
             let depends = next.is_some();
-            answers.push((update.reply, update.worker, rcode, depends));
-        }
-        let kept = next.is_none_or(|next| self.keep(&before, next, save, done));
-        for (reply, worker, rcode, depends) in answers {
-            let rcode = if depends && !kept { Rcode::SERVFAIL } else { rcode };
-            if reply(rcode) {
-                done.wake.push(worker);
+            answers.push(Answer { update, rcode, depends });
+            if !takes_more() {
+                break;
             }
         }
+        // Where all have been told meanwhile that they failed, nothing of it is to happen.
+        let next = next.filter(|_| answers.iter().any(Answer::is_awaited));
+        let kept = next.is_some_and(|next| self.keep(&before, next, save, &mut done));
+        answers.into_iter().for_each(|answer| answer.give(kept, &mut done));
+        done
     }
 
     fn keep(
@@ -307,6 +307,27 @@ impl DynamicZone {
     }
 }
 
+/// An update that was looked at, and what is to be said of it.
+struct Answer {
+    update: Update,
+    rcode: Rcode,
+    /// Whether that is so only if the version is kept that was made so far.
+    depends: bool,
+}
+
+impl Answer {
+    fn is_awaited(&self) -> bool {
+        (self.update.is_awaited)()
+    }
+
+    fn give(self, kept: bool, done: &mut Done) {
+        let Update { reply, worker, .. } = self.update;
+        if reply(if self.depends && !kept { Rcode::SERVFAIL } else { self.rcode }) {
+            done.wake.push(worker);
+        }
+    }
+}
+
 /// Answers updates that cannot be done.
 fn fail(updates: impl IntoIterator<Item = Update>, done: &mut Done) {
     for Update { reply, worker, .. } in updates {
@@ -318,7 +339,7 @@ fn fail(updates: impl IntoIterator<Item = Update>, done: &mut Done) {
 
 impl Done {
     /// Answers updates with SERVFAIL, as they cannot be done.
-    pub fn failed(updates: Vec<Update>) -> Self {
+    pub fn failed(updates: VecDeque<Update>) -> Self {
         let mut done = Self::default();
         fail(updates, &mut done);
         done

@@ -15,6 +15,7 @@ use nodens_wire::{Class, Name, Record};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
+mod behind;
 mod rest;
 
 pub use rest::Rest;
@@ -143,7 +144,7 @@ fn check(before: Check, frame: &[&[u8]]) -> Check {
 pub struct Image {
     /// The last version.
     pub data: Data,
-    /// The differences that led to it from the version that the image begins with.
+    /// The last of the differences that led to it, as many as a [`Journal`](crate::journal::Journal) keeps.
     pub steps: Vec<Arc<Step>>,
     /// Octets of that version.
     pub version_len: usize,
@@ -231,13 +232,7 @@ impl Image {
         let data = edit.finish().map_err(|_| ImageError::OtherZone)?;
         let (version_len, check) = (frames.at, frames.check);
         let mut image = Self { data, steps: Vec::new(), version_len, len: version_len, check };
-        while let Some((Kind::Step, payload)) = frames.next() {
-            let Some(step) = read_step(payload) else { break };
-            let Some(data) = apply(&image.data, &step, like)? else { break };
-            image.data = data;
-            image.steps.push(Arc::new(step));
-            (image.len, image.check) = (frames.at, frames.check);
-        }
+        image.take_steps(frames, 0, like)?;
         Ok(image)
     }
 }

@@ -93,6 +93,10 @@ pub const JOURNAL_OCTETS: usize = 4 << 20;
 /// Differences that are kept for one zone.
 pub const JOURNAL_STEPS_MAX: usize = 4096;
 
+/// Seconds by which the serial number of a catalog may be ahead of the clock for a change to wait until the clock has
+/// passed it. Where it is further ahead, the clock was set back, and a change would wait for as long.
+pub const CATALOG_AHEAD_S: u32 = 2;
+
 /// Updates of one zone that may wait; those beyond fail.
 pub const UPDATES_WAITING_MAX: usize = 1024;
 /// Octets of their messages.

@@ -3,12 +3,15 @@
 //!
 //! Updates that have come meanwhile make one version together, so that the disk is waited for once.
 
+mod follow;
+mod reading;
 mod store;
 mod upkeep;
 
 use crate::fault::errno_text;
 use crate::limits::{
-    DATABASE_END, DATABASE_PAUSE, DATABASE_RETRY, DATABASE_WAIT, DATABASE_WRITERS_MAX,
+    DATABASE_BATCH, DATABASE_END, DATABASE_LOOK, DATABASE_PAUSE, DATABASE_RETRY, DATABASE_WAIT,
+    DATABASE_WRITERS_MAX,
 };
 use crate::poll::Waker;
 use crate::runtime::Runtime;
@@ -17,6 +20,7 @@ use nodens_zone::data::Data;
 use nodens_zone::dnssec::Signer;
 use nodens_zone::dynamic::{Done, DynamicZone};
 use nodens_zone::journal::Step;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +53,8 @@ pub struct Updates {
 struct Writing {
     thread: JoinHandle<()>,
     zones: Vec<Arc<DynamicZone>>,
+    /// Takes what is dropped once the thread has looked at its databases.
+    asks: Sender<Sender<()>>,
 }
 
 impl std::fmt::Debug for Updates {
@@ -89,24 +95,39 @@ impl Updates {
                 let wanted = signer.map(|(_, signer)| signer.clone());
                 Kept::new(zone.clone(), Upkeep::new(wanted, updates.stopping.clone()))
             };
+            let (asks, asked) = channel();
             let keeper = Keeper {
                 zones: zones.iter().map(keep).collect(),
-                wakers: wakers.clone(),
-                sink: updates.sink.clone(),
+                teller: Teller { wakers: wakers.clone(), sink: updates.sink.clone() },
+                asked,
                 since: Instant::now(),
                 disk: disk.clone(),
                 stopping: updates.stopping.clone(),
             };
-            updates.begin(zones, keeper, ends.clone())?;
+            updates.begin(zones, keeper, (asks, ends.clone()))?;
         }
         Ok(updates)
+    }
+
+    /// Queries are taken from now on, which another process took before: what that one has confirmed is served when
+    /// this ends, or soon, where a disk is slow. Updates wait for a database from now on.
+    pub fn take_over(&self) {
+        let (sender, looked) = channel::<()>();
+        for own in &self.threads {
+            // One that has ended has nothing to look at.
+            _ = own.asks.send(sender.clone());
+            own.thread.thread().unpark();
+        }
+        drop(sender);
+        // All have let go of it then.
+        _ = looked.recv_timeout(DATABASE_LOOK);
     }
 
     fn begin(
         &mut self,
         zones: Vec<Arc<DynamicZone>>,
         mut keeper: Keeper,
-        ends: Sender<()>,
+        (asks, ends): (Sender<Sender<()>>, Sender<()>),
     ) -> io::Result<()> {
         let run = move || {
             while !keeper.is_stopping() {
@@ -122,7 +143,7 @@ impl Updates {
         }
         // For what has come before that.
         thread.thread().unpark();
-        self.threads.push(Writing { thread, zones });
+        self.threads.push(Writing { thread, zones, asks });
         Ok(())
     }
 }
@@ -150,7 +171,7 @@ impl Drop for Updates {
         self.stopping.store(true, Ordering::Release);
         self.threads.iter().for_each(|own| own.thread.thread().unpark());
         let have_ended = self.running.recv_timeout(DATABASE_END) != Err(RecvTimeoutError::Timeout);
-        for Writing { thread, zones } in self.threads.drain(..) {
+        for Writing { thread, zones, .. } in self.threads.drain(..) {
             if have_ended || thread.is_finished() {
                 // A thread that panicked has said so.
                 _ = thread.join();
@@ -171,11 +192,29 @@ impl Drop for Updates {
 /// What a thread does over and over.
 struct Keeper {
     zones: Vec<Kept>,
-    wakers: Arc<Vec<Waker>>,
-    sink: Sink,
+    teller: Teller,
+    asked: Receiver<Sender<()>>,
+    /// When updates began to wait for databases that another process has.
     since: Instant,
     disk: Arc<dyn Disk>,
     stopping: Arc<AtomicBool>,
+}
+
+/// Tells the log and the workers what came of updates.
+struct Teller {
+    wakers: Arc<Vec<Waker>>,
+    sink: Sink,
+}
+
+impl Teller {
+    fn tell(&self, done: Done) {
+        for error in done.errors {
+            self.sink.line(Level::Error, ORIGIN, error);
+        }
+        for worker in done.wake {
+            self.wakers.get(worker).into_iter().for_each(Waker::wake);
+        }
+    }
 }
 
 /// A zone, and where it is kept.
@@ -224,14 +263,17 @@ impl Kept {
         !matches!(self.place, Place::Elsewhere { .. }) && !self.zone.lacks_signer()
     }
 
-    /// Does the updates that wait, and then a part of what keeps the zone signed.
-    fn turn(&mut self, is_late: bool, sink: &Sink) -> Done {
+    /// Does the updates that wait, and then a part of what keeps the zone signed. What came of each version is told
+    /// before more is done, which may wait for the disk.
+    fn turn(&mut self, is_late: bool, teller: &Teller) {
         let Self { zone, place, upkeep } = self;
         let mut in_memory = |_: &Data, _: &Arc<Step>| Ok(());
         let mut on_disk;
         let save: Save<'_> = match place {
-            Place::Elsewhere { .. } if !is_late => return Done::default(),
-            Place::Elsewhere { .. } | Place::Useless { .. } => return Done::failed(zone.take()),
+            Place::Elsewhere { .. } if !is_late => return,
+            Place::Elsewhere { .. } | Place::Useless { .. } => {
+                return teller.tell(Done::failed(zone.take()));
+            }
             Place::Memory => &mut in_memory,
             Place::Open(store) => {
                 on_disk = |data: &Data, step: &Arc<Step>| {
@@ -242,12 +284,23 @@ impl Kept {
             }
         };
         // What would be changed could not be signed.
-        let updates = if zone.lacks_signer() { Vec::new() } else { zone.take() };
-        let mut done = zone.perform(updates, now_s(), &mut *save);
-        let later = upkeep.turn(zone, save, sink);
-        done.errors.extend(later.errors);
-        done.wake.extend(later.wake);
-        done
+        let mut updates = if zone.lacks_signer() { VecDeque::new() } else { zone.take() };
+        while !updates.is_empty() {
+            let began = Instant::now();
+            let takes_more = || began.elapsed() < DATABASE_BATCH;
+            teller.tell(zone.perform(&mut updates, now_s(), takes_more, &mut *save));
+        }
+        teller.tell(upkeep.turn(zone, save, &teller.sink));
+    }
+
+    /// Gets the database, or serves what another process writes to it.
+    fn look(&mut self, is_late: bool, disk: &Arc<dyn Disk>, sink: &Sink) {
+        self.open(is_late, disk, sink);
+        let is_others = matches!(self.place, Place::Elsewhere { .. });
+        if is_others && !self.zone.file().is_written() {
+            // What is wrong with it is said when this process has it.
+            _ = follow::follow(&self.zone, &**disk);
+        }
     }
 
     fn open(&mut self, is_late: bool, disk: &Arc<dyn Disk>, sink: &Sink) {
@@ -289,19 +342,20 @@ impl Keeper {
 
     fn turn(&mut self) {
         let now = Instant::now();
+        let asked: Vec<_> = self.asked.try_iter().collect();
+        if !asked.is_empty() {
+            self.since = now;
+        }
         let is_late = now.saturating_duration_since(self.since) > DATABASE_WAIT;
         let is_near = |due: Duration| due.is_zero() || due == DATABASE_PAUSE;
         for kept in &mut self.zones {
             if kept.is_closed() && kept.due(now).is_some_and(is_near) {
-                kept.open(is_late, &self.disk, &self.sink);
+                kept.look(is_late, &self.disk, &self.teller.sink);
             }
-            let done = kept.turn(is_late, &self.sink);
-            for error in done.errors {
-                self.sink.line(Level::Error, ORIGIN, error);
-            }
-            for worker in done.wake {
-                self.wakers.get(worker).into_iter().for_each(Waker::wake);
-            }
+        }
+        drop(asked);
+        for kept in &mut self.zones {
+            kept.turn(is_late, &self.teller);
         }
         // What waits for the disk, or for room in the log, may have had the sign that there is more to do.
         let has_updates = |kept: &Kept| kept.zone.has_updates() && kept.takes_updates();

@@ -4,16 +4,19 @@
 //! one and takes its place once it is on the disk. Beside it, `PATH.lock` is locked by the process that writes, and
 //! `PATH.cut` has what was cut off last.
 
-use crate::limits::DATABASE_LEN_MIN;
+use super::reading::READING;
+use crate::limits::{DATABASE_LEN_MIN, DATABASE_TURN};
 use nodens_zone::data::Data;
-use nodens_zone::dynamic::{CUT_ENDING, DynamicZone, LOCK_ENDING, NEW_ENDING, beside};
+use nodens_zone::dynamic::{
+    CUT_ENDING, DynamicZone, KnownFile, LOCK_ENDING, NEW_ENDING, Stamp, beside,
+};
 use nodens_zone::image::{Image, ImageError, Rest, Writer, Written};
 use nodens_zone::journal::Step;
 use nodens_zone::update::{Next, size};
 use std::fmt::Debug;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,6 +49,7 @@ pub(super) struct Store {
     disk: Arc<dyn Disk>,
     /// What the file has; nothing if that is not known, after an error.
     written: Option<Written>,
+    zone: Arc<DynamicZone>,
     /// Locked until it is closed.
     _lock: File,
 }
@@ -56,7 +60,7 @@ impl Store {
     ///
     /// # Errors
     /// What the system says, [`io::ErrorKind::InvalidData`] if the file is damaged.
-    pub(super) fn open(zone: &DynamicZone, disk: &Arc<dyn Disk>) -> io::Result<Option<Self>> {
+    pub(super) fn open(zone: &Arc<DynamicZone>, disk: &Arc<dyn Disk>) -> io::Result<Option<Self>> {
         let Some(path) = zone.database() else { return Ok(None) };
         let lock = options().create(true).truncate(false).open(beside(path, LOCK_ENDING))?;
         match lock.try_lock() {
@@ -65,10 +69,18 @@ impl Store {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let (path, disk) = (path.to_owned(), disk.clone());
-        let mut store = Self { path, disk, written: None, _lock: lock };
+        let written = served_as_left(zone, &path);
+        zone.file().begin();
+        let mut store = Self { path, disk, written, zone: zone.clone(), _lock: lock };
+        if store.written.is_some() {
+            return Ok(Some(store));
+        }
+        let turn = READING.turn(DATABASE_TURN);
         match fs::read(&store.path) {
             Ok(found) => store.take_up(zone, &found)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Nothing is in memory while it is written.
+                drop(turn);
                 if let Some((data, _)) = zone.data() {
                     store.replace(&data)?;
                 }
@@ -203,7 +215,36 @@ impl Store {
     }
 }
 
-fn refused(error: ImageError) -> io::Error {
+impl Drop for Store {
+    /// Before the lock is given up: another store of this process then knows what is there.
+    fn drop(&mut self) {
+        let now = fs::metadata(&self.path).ok().map(|found| stamp(&found));
+        let known = now.zip(self.written);
+        self.zone.file().end(known.map(|(stamp, own)| KnownFile { stamp, written: Some(own) }));
+    }
+}
+
+/// What the file has, if it is in the state that it was found or left in, as a whole, and its version is served: then
+/// it need not be read.
+fn served_as_left(zone: &DynamicZone, path: &Path) -> Option<Written> {
+    let KnownFile { stamp: then, written } = zone.file().known()?;
+    let now = fs::metadata(path).ok()?;
+    let (data, _) = zone.data()?;
+    let is_served = |own: &Written| own.serial == data.soa().serial() && own.len == then.len;
+    written.filter(is_served).filter(|_| then == stamp(&now))
+}
+
+/// The state of a file.
+pub(super) fn stamp(found: &Metadata) -> Stamp {
+    Stamp {
+        device: found.dev(),
+        inode: found.ino(),
+        len: found.len(),
+        modified: (found.mtime(), found.mtime_nsec()),
+    }
+}
+
+pub(super) fn refused(error: ImageError) -> io::Error {
     let kind = match error {
         ImageError::NoRoom => io::ErrorKind::OutOfMemory,
         _ => io::ErrorKind::InvalidData,

@@ -2,12 +2,14 @@ use super::*;
 use nodens_core::log::Record as LogRecord;
 use nodens_wire::{Builder, Class, Flags, Name, Opcode, Rcode, Record, Section, Type};
 use nodens_zone::data::Edit;
+use nodens_zone::dnssec::{Denial, SigningKey};
 use nodens_zone::dynamic::Update;
 use nodens_zone::image::Image;
 use nodens_zone::update::{Permission, Policy};
 use nodens_zone::{Soa, Zone};
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -191,7 +193,17 @@ fn damage_is_found_and_what_is_served_stays() {
     let mut octets = fs::read(&path).unwrap();
     let middle = octets.len() / 2;
     octets[middle] ^= 1;
-    fs::write(&path, &octets).unwrap();
+    let before = fs::metadata(&path).unwrap().modified().unwrap();
+    let damaged = |modified| {
+        fs::write(&path, &octets).unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    };
+    // What this process left so is not read again: with many databases a reload would take long, and much memory.
+    damaged(before);
+    let server = start(zone.clone());
+    assert_eq!((server.add(3), server.serial()), (Rcode::NOERROR, 5));
+    drop(server);
+    damaged(before + Duration::from_secs(1));
     let server = start(zone);
     assert_eq!((server.add(9), server.serial()), (Rcode::SERVFAIL, 5));
     server.wait_for_line(
@@ -261,6 +273,43 @@ fn a_successor_goes_on_with_what_its_predecessor_has_done() {
     assert_eq!(second.wakers.len(), 1);
 }
 
+#[test]
+fn a_successor_serves_what_its_predecessor_confirms_while_that_one_has_the_database() {
+    let (_folder, path) = folder();
+    let first = start(seed(Some(&path)));
+    (0..4).for_each(|number| assert_eq!(first.add(number), Rcode::NOERROR));
+    let second = start(found(&path));
+    let follows = || {
+        second.updates.as_ref().unwrap().take_over();
+        assert_eq!(second.serial(), first.serial());
+    };
+    for number in 4..8 {
+        assert_eq!(first.add(number), Rcode::NOERROR);
+        follows();
+    }
+    assert!(second.zone.since(nodens_zone::Serial(8)).is_some());
+    // Another file has taken its place.
+    fs::remove_file(&path).unwrap();
+    assert_eq!(first.add(8), Rcode::NOERROR);
+    follows();
+    // What was written in part is not served, and stays where it is.
+    let mut rest = File::options().append(true).open(&path).unwrap();
+    rest.write_all(&[0, 0, 1, 0, 3, 7]).unwrap();
+    let octets = fs::read(&path).unwrap();
+    follows();
+    assert_eq!(fs::read(&path).unwrap(), octets);
+    assert_eq!(first.add(9), Rcode::NOERROR);
+    follows();
+    // Updates wait from then on, however long ago the process began.
+    thread::sleep(DATABASE_WAIT);
+    follows();
+    let waits = second.push(10);
+    assert!(waits.recv_timeout(Duration::from_millis(100)).is_err());
+    drop(first);
+    assert_eq!((waits.recv_timeout(TIME), second.serial()), (Ok(Rcode::NOERROR), 12));
+    assert_eq!(found(&path).soa().unwrap().serial().0, 12);
+}
+
 /// A disk that has nothing of a file or folder with `part` in its path before it is let.
 #[derive(Debug)]
 struct Gate {
@@ -291,8 +340,10 @@ impl Gate {
         }
         let found = file.metadata()?;
         let is_file = found.is_file();
-        self.begun.lock().unwrap().send(is_file.then(|| (found.ino(), found.len()))).unwrap();
-        let goes_well = self.go.lock().unwrap().recv().unwrap();
+        // One whose keys are gone is broken.
+        let begun = is_file.then(|| (found.ino(), found.len()));
+        self.begun.lock().unwrap().send(begun).map_err(io::Error::other)?;
+        let goes_well = self.go.lock().unwrap().recv().map_err(io::Error::other)?;
         goes_well.then_some(()).ok_or_else(|| io::Error::other("broken"))
     }
 }
@@ -364,6 +415,42 @@ fn nothing_is_confirmed_or_served_before_it_is_on_the_disk() {
     assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::NOERROR));
     assert_eq!((begun, folder), (Some(at_path()), None));
     assert_eq!(found(&path).soa().unwrap().serial().0, 4);
+}
+
+/// A zone whose signatures expire soon, and what signs it.
+fn signed(path: &Path) -> (Arc<DynamicZone>, Arc<Signer>) {
+    let key = SigningKey::parse(
+        include_str!("../../../nodens-zone/testdata/dnssec/Kexample.org.+015+21968.key"),
+        include_str!("../../../nodens-zone/testdata/dnssec/Kexample.org.+015+21968.private"),
+    );
+    let signer = Signer::new(vec![key.unwrap()], Denial::Nsec);
+    let mut edit = seed(None).data().unwrap().0.edit();
+    (50..60).for_each(|number| _ = edit.add((&host(number)).into()).unwrap());
+    let data = edit.finish().unwrap();
+    let made = signer.whole(data, now_s() - 31 * 24 * 3600, &|| true).unwrap();
+    let (zone, path) = (name("example.org."), Some(path.to_owned()));
+    (Arc::new(DynamicZone::new(zone, path, made.data, &[])), Arc::new(signer))
+}
+
+#[test]
+fn who_waits_for_an_update_is_woken_before_the_disk_is_waited_for_again() {
+    let ((_folder, path), (disk, keys)) = (folder(), gate(""));
+    let (zone, signer) = signed(&path);
+    let wakers = Arc::new(vec![Waker::new().unwrap()]);
+    let (sender, log) = sync_channel(100);
+    let mut server = Server { zone: zone.clone(), updates: None, wakers: wakers.clone(), log };
+    // It waits before there is anything to sign.
+    let answer = server.push(1);
+    let zones = (std::slice::from_ref(&zone), &[(zone.clone(), signer)][..]);
+    let updates = Updates::with_disk(zones, wakers.clone(), Sink::new(sender), disk);
+    server.updates = Some(updates.unwrap());
+    // The version that it begins with, and the update.
+    (0..3).for_each(|_| _ = keys.pass());
+    assert_eq!(answer.recv_timeout(TIME), Ok(Rcode::NOERROR));
+    // Signatures are made anew then.
+    assert!(keys.begun().is_some());
+    assert!(rustix::io::read(wakers[0].as_fd(), &mut [0; 8]).is_ok(), "not woken");
+    drop(keys);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::member_name;
 use crate::data::{Data, Edit, Incomplete, Refused, Served};
 use crate::journal::{Journal, Packed, Step, Steps};
-use crate::limits::JOURNAL_OCTETS;
+use crate::limits::{CATALOG_AHEAD_S, JOURNAL_OCTETS};
 use crate::serial::Serial;
 use crate::table::{Changes, ZoneTable};
 use crate::zone::{Soa, Version, Zone};
@@ -35,6 +35,8 @@ pub struct Produced {
 struct State {
     members: BTreeSet<Name>,
     journal: Journal,
+    /// When the last version was made, in Unix seconds.
+    changed_s: Option<u64>,
 }
 
 impl fmt::Debug for Produced {
@@ -74,7 +76,8 @@ pub enum Delay {
 impl Produced {
     /// A catalog of which there is no version yet.
     fn new(origin: Name) -> Self {
-        let state = State { members: BTreeSet::new(), journal: Journal::new(JOURNAL_OCTETS) };
+        let journal = Journal::new(JOURNAL_OCTETS);
+        let state = State { members: BTreeSet::new(), journal, changed_s: None };
         Self { origin, served: Served::default(), state: Mutex::new(state) }
     }
 
@@ -94,10 +97,13 @@ impl Produced {
     }
 
     /// Whether there may be another version: serials follow the time in seconds, so that those after a restart are
-    /// later ones.
+    /// later ones. Where the clock was set back, they go on from the last one, once a second as well.
     pub fn may_change(&self, unix_s: u64) -> bool {
-        let now = Serial(unix_s as u32);
-        self.served.soa().is_none_or(|soa| now > soa.serial())
+        if lock(&self.state).changed_s == Some(unix_s) {
+            return false;
+        }
+        let ahead_s = |soa: &Soa| soa.serial().0.wrapping_sub(unix_s as u32);
+        self.served.soa().is_none_or(|soa| ahead_s(&soa) > CATALOG_AHEAD_S)
     }
 
     /// Adds zones as members, or takes them out; nothing if that makes no difference. The zone has to be
@@ -152,6 +158,7 @@ impl Produced {
             state.journal.trim(data.records());
         }
         self.served.store(data);
+        state.changed_s = Some(unix_s);
         let members = state.members.len();
         Ok(Some(Listed { serial, members, added: added_count, removed: removed_count }))
     }

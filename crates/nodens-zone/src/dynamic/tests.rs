@@ -55,6 +55,21 @@ fn update(number: u32, adds: bool, answers: &Answers) -> Update {
     }
 }
 
+/// Does what waits.
+fn perform(
+    zone: &DynamicZone,
+    now_s: u64,
+    mut save: impl FnMut(&Data, &Arc<Step>) -> Result<(), String>,
+) -> Done {
+    let (mut left, mut done) = (zone.take(), Done::default());
+    while !left.is_empty() {
+        let more = zone.perform(&mut left, now_s, || true, &mut save);
+        done.errors.extend(more.errors);
+        done.wake.extend(more.wake);
+    }
+    done
+}
+
 #[test]
 fn updates_that_wait_make_one_version_which_is_kept_before_it_is_served() {
     let (zone, answers) = (zone(20), Answers::default());
@@ -62,7 +77,7 @@ fn updates_that_wait_make_one_version_which_is_kept_before_it_is_served() {
         zone.push(update(number, adds, &answers)).unwrap();
     }
     let mut saved = Vec::new();
-    let done = zone.perform(zone.take(), 0, |data, step| {
+    let done = perform(&zone, 0, |data, step| {
         assert_eq!(zone.served().load().as_ref().unwrap().soa().serial(), Serial(1));
         assert!(lock(&answers).is_empty());
         saved.push((data.soa().serial(), step.removed.len(), step.added.len()));
@@ -89,14 +104,14 @@ fn what_cannot_be_kept_is_not_done_and_neither_is_what_depends_on_it() {
     for (number, adds) in [(0, false), (7, true), (7, false), (0, true)] {
         zone.push(update(number, adds, &answers)).unwrap();
     }
-    let done = zone.perform(zone.take(), 0, |_, _| Err("the disk is full".to_owned()));
+    let done = perform(&zone, 0, |_, _| Err("the disk is full".to_owned()));
     assert_eq!(done.errors, ["UPDATE for z. failed: the disk is full"]);
     let rcodes: Vec<_> = lock(&answers).iter().map(|(_, rcode)| *rcode).collect();
     assert_eq!(rcodes, [Rcode::NOERROR, Rcode::SERVFAIL, Rcode::SERVFAIL, Rcode::SERVFAIL]);
     assert_eq!(zone.soa().unwrap().serial(), Serial(1));
     // An update that changes nothing has nothing to be kept.
     zone.push(update(0, true, &answers)).unwrap();
-    zone.perform(zone.take(), 0, |_, _| panic!("nothing has changed"));
+    perform(&zone, 0, |_, _| panic!("nothing has changed"));
     assert_eq!(lock(&answers).last(), Some(&(0, Rcode::NOERROR)));
 }
 
@@ -107,10 +122,53 @@ fn updates_that_are_not_awaited_any_more_are_not_done() {
     late.is_awaited = Box::new(|| false);
     zone.push(late).unwrap();
     zone.push(update(8, true, &answers)).unwrap();
-    zone.perform(zone.take(), 0, |_, _| Ok(()));
+    perform(&zone, 0, |_, _| Ok(()));
     assert_eq!(*lock(&answers), [(8, Rcode::NOERROR)]);
     assert_eq!(zone.soa().unwrap().serial(), Serial(2));
     assert!(zone.served().load().as_ref().unwrap().rrset(host(7).owner.view(), Type::A).is_none());
+}
+
+#[test]
+fn no_more_updates_make_one_version_than_there_is_time_for() {
+    let (zone, answers) = (zone(1), Answers::default());
+    (0..5).for_each(|number| zone.push(update(number + 100, true, &answers)).unwrap());
+    let (mut left, mut saved, mut looks) = (zone.take(), Vec::new(), 0);
+    while !left.is_empty() {
+        let answered = lock(&answers).len() as u64;
+        let mut takes_more = || {
+            looks += 1;
+            looks % 2 == 1
+        };
+        let done = zone.perform(&mut left, 0, &mut takes_more, |_, step| {
+            saved.push((answered, step.added.len()));
+            Ok(())
+        });
+        assert!(done.errors.is_empty());
+    }
+    // What one version has is answered before the next one is begun.
+    assert_eq!(saved, [(0, 2), (2, 2), (4, 1)]);
+    assert_eq!(lock(&answers).len(), 5);
+}
+
+#[test]
+fn what_nobody_awaits_any_more_is_not_kept() {
+    let (zone, answers) = (zone(1), Answers::default());
+    // Its client is told that it failed while the update is made.
+    let late = |number: u32| {
+        let looks = AtomicUsize::new(0);
+        let is_awaited = move || looks.fetch_add(1, Ordering::Relaxed) == 0;
+        Update { is_awaited: Box::new(is_awaited), ..update(number, true, &answers) }
+    };
+    zone.push(late(7)).unwrap();
+    zone.push(late(9)).unwrap();
+    perform(&zone, 0, |_, _| panic!("nobody awaits it"));
+    assert_eq!(zone.soa().unwrap().serial(), Serial(1));
+    assert!(lock(&answers).iter().all(|(_, rcode)| *rcode == Rcode::SERVFAIL));
+    // One that is awaited has all of them kept.
+    zone.push(late(7)).unwrap();
+    zone.push(update(8, true, &answers)).unwrap();
+    perform(&zone, 0, |_, _| Ok(()));
+    assert_eq!(zone.soa().unwrap().serial(), Serial(3));
 }
 
 #[test]
@@ -131,7 +189,7 @@ fn each_version_is_later_than_the_one_before_it() {
         zone.push(update).unwrap();
     }
     let mut saved = Vec::new();
-    let done = zone.perform(zone.take(), 0, |_, step| {
+    let done = perform(&zone, 0, |_, step| {
         saved.push((step.from.serial().0, step.to.serial().0));
         Ok(())
     });
@@ -205,7 +263,7 @@ fn what_changes_while_a_zone_is_signed_as_a_whole_is_signed_too() {
     let data = signer.whole(of.clone(), NOW_S, &|| true).unwrap().data;
     let whole = Whole { of, data, signer: Some(signer.clone()) };
     zone.push(update(100, true, &answers)).unwrap();
-    zone.perform(zone.take(), NOW_S, |_, _| Ok(()));
+    perform(&zone, NOW_S, |_, _| Ok(()));
     assert!(!is_signed(&zone, 100));
     // What is not kept is not shown.
     let failed = zone.turn_to(&whole, NOW_S, |_, _| Err("the disk is full".to_owned()));
@@ -224,7 +282,7 @@ fn what_changes_while_a_zone_is_signed_as_a_whole_is_signed_too() {
     // Signatures and links are in the same version as the change.
     zone.push(update(101, true, &answers)).unwrap();
     let mut steps = Vec::new();
-    zone.perform(zone.take(), NOW_S, |_, step| {
+    perform(&zone, NOW_S, |_, step| {
         steps.push((step.removed.len(), step.added.len()));
         Ok(())
     });

@@ -96,6 +96,36 @@ fn an_image_that_is_cut_is_an_earlier_version_at_every_octet() {
 }
 
 #[test]
+fn what_was_written_since_is_read_alone() {
+    let (octets, lengths) = image(3, 3);
+    for from in 0..=3 {
+        let before = Image::read(&zone(), &octets[..lengths[from]]).unwrap();
+        let known = before.written();
+        for cut in lengths[from]..=octets.len() {
+            let rest = &octets[lengths[from]..cut];
+            let image = Image::read_behind(before.data.clone(), known, rest).unwrap();
+            let expected = Image::read(&zone(), &octets[..cut]).unwrap();
+            assert_eq!(image.written(), expected.written(), "{from} {cut}");
+            assert_eq!(image.steps, expected.steps[from..]);
+        }
+    }
+    // Steps of another place lead nowhere.
+    let before = Image::read(&zone(), &octets[..lengths[0]]).unwrap();
+    let image = Image::read_behind(before.data.clone(), before.written(), &octets[lengths[1]..]);
+    assert_eq!(image.unwrap().written(), before.written());
+}
+
+#[test]
+fn no_more_differences_are_kept_than_a_journal_has() {
+    const MORE: usize = crate::limits::JOURNAL_STEPS_MAX + 5;
+    let (octets, lengths) = image(MORE as u32, MORE as u32);
+    let image = Image::read(&zone(), &octets).unwrap();
+    assert_eq!((image.len, image.data.soa().serial().0), (lengths[MORE], MORE as u32));
+    assert_eq!(image.steps.len(), crate::limits::JOURNAL_STEPS_MAX);
+    assert_eq!(image.steps.first().map(|step| step.from.serial().0), Some(5));
+}
+
+#[test]
 fn damage_is_found_wherever_it_is() {
     let (octets, lengths) = image(3, 2);
     for at in 0..octets.len() {

@@ -294,6 +294,7 @@ impl Services {
 
     /// Takes queries, which the predecessor does not do any more.
     pub(super) fn take_queries(&mut self) {
+        self.serve_confirmed();
         let Some(runtime) = &mut self.runtime else { return };
         // A worker that does not answer takes its queries when it comes back.
         _ = runtime.resume();
@@ -307,9 +308,7 @@ impl Services {
         if let Some(runtime) = &mut self.runtime {
             runtime.settle();
         }
-        if let Some(node) = &self.node {
-            node.put_right();
-        }
+        self.node.iter().for_each(Node::put_right);
     }
 
     /// What brings queries here, for a successor.
@@ -339,6 +338,10 @@ impl Services {
     /// Takes queries again after [`Services::pause`], and where `is_retired` also does again what the
     /// successor did.
     pub(super) fn resume(&mut self, is_retired: bool) {
+        if is_retired {
+            self.take_updates();
+            self.serve_confirmed();
+        }
         // A worker that does not answer resumes when it comes back.
         _ = self.runtime.as_mut().map(Runtime::resume);
         if !is_retired {
@@ -346,7 +349,6 @@ impl Services {
         }
         self.endpoints.resume();
         self.keep_files();
-        self.take_updates();
         if let Some(node) = &mut self.node {
             node.configure(&self.config);
         }
@@ -385,9 +387,7 @@ impl Services {
             runtime.shutdown(GRACE);
         }
         self.taps.finish();
-        if let Some(node) = &self.node {
-            node.release();
-        }
+        self.node.iter().for_each(Node::release);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::metrics::Counter;
 use crate::zones::Zones;
 use crate::networks::Networks;
 use nodens_wire::edns::extended_error;
-use nodens_wire::{Rcode, Type};
+use nodens_wire::{Opcode, Rcode, Type};
 use std::net::IpAddr;
 
 use config::setup;
@@ -99,7 +99,10 @@ impl Rule {
             }
             Verdict::Filter => {
                 count(cx, |counters| counters.filtered);
-                reply(cx, Rcode::NOERROR, extended_error::FILTERED)
+                // NOERROR would say of an UPDATE that it was done (RFC 2136 section 2.2).
+                let is_update = cx.job.current.flags.opcode() == Opcode::UPDATE;
+                let rcode = if is_update { Rcode::REFUSED } else { Rcode::NOERROR };
+                reply(cx, rcode, extended_error::FILTERED)
             }
             Verdict::Block | Verdict::Allow => {
                 count(cx, |counters| counters.blocked);

@@ -77,7 +77,10 @@ fn signed(bench: &mut Bench, mut message: Vec<u8>, key: &str) -> Rcode {
 fn perform(bench: &mut Bench) {
     let config = bench.worker.config().clone();
     for zone in &config.services.dynamic {
-        zone.perform(zone.take(), bench.now.unix_s, |_, _| Ok(()));
+        let mut left = zone.take();
+        while !left.is_empty() {
+            zone.perform(&mut left, bench.now.unix_s, || true, |_, _| Ok(()));
+        }
     }
     bench.worker.collect_mail(bench.now);
 }
@@ -101,6 +104,25 @@ const NEW: &str = "new.example.org. 60 IN A 192.0.2.9";
 fn serial(bench: &mut Bench) -> u32 {
     let soa = bench.ask("example.org. SOA").answer.remove(0);
     nodens_zone::Soa::new(soa).unwrap().serial().0
+}
+
+#[test]
+fn nothing_in_front_says_that_an_update_is_done() {
+    let folder = folder();
+    let lines = format!("dynupdate {{\n file db\n {ALLOW}\n}}");
+    let catalog = format!("{lines}\n transfer {{\n to *\n catalog catalog.example.org\n}}");
+    let mut bench = Bench::new(&corefile(folder.path(), "example.org", &catalog));
+    let catalogs = bench.worker.config().services.catalogs.clone();
+    nodens_zone::catalog::Producer::new(&catalogs, || {}).turn(1000, |_, _| {});
+    assert_eq!(bench.ask("catalog.example.org. SOA").answer.len(), 1);
+    let text = "x.catalog.example.org. 60 IN A 192.0.2.9";
+    let update = adds("catalog.example.org.", Type::SOA, &[text]);
+    assert_eq!(signed(&mut bench, update, "key.example."), Rcode::NOTAUTH);
+    let acl = format!("{lines}\n acl {{\n filter\n}}");
+    let mut bench = Bench::new(&corefile(folder.path(), "example.org", &acl));
+    assert_eq!(bench.ask("www.example.org. A").flags.rcode(), Rcode::NOERROR);
+    let response = send(&mut bench, &adds("example.org.", Type::SOA, &[NEW]));
+    assert_eq!(Message::parse(&response).unwrap().flags.rcode(), Rcode::REFUSED);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::limits::TRANSFER_TIME_MAX;
 use crate::stream::Stream;
 use crate::zones::Zones;
 use nodens_wire::edns::extended_error;
-use nodens_wire::{Class, Flags, NameRef, Rcode, Type};
+use nodens_wire::{Class, Flags, NameRef, Opcode, Rcode, Type};
 use nodens_zone::catalog::{Listing, Produced};
 use nodens_zone::counts::Notified;
 use nodens_zone::{NotifyRules, Question, Secondaries, Serial, Zone, ZoneTable, requested_serial};
@@ -69,6 +69,10 @@ impl Transfer {
     /// zone's.
     fn answer_for_catalog(&self, cx: &mut Cx<'_>) -> Step {
         let q = &cx.job.current;
+        // NOERROR would say of an UPDATE that it was done.
+        if q.flags.opcode() != Opcode::QUERY {
+            return Step::Next;
+        }
         let Some((rule, catalog)) = self.rules.catalog(q.qname.view()) else { return Step::Next };
         let labels = catalog.origin().view().label_count();
         let zones = self.zones.load();

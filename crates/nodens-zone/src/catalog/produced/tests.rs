@@ -89,6 +89,21 @@ fn zones_are_listed_as_they_come_and_go_with_serials_that_follow_the_time() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_does_not_delay_changes() {
+    let scene = Scene::new();
+    let mut producer = scene.producer();
+    producer.turn(1000, |_, _| {});
+    scene.add("a.example.");
+    assert!(!producer.turn(400, |_, _| {}));
+    assert_eq!((scene.members().as_str(), scene.serial()), ("a.example.", Some(1001)));
+    scene.add("b.example.");
+    assert!(producer.turn(400, |_, _| panic!()));
+    assert!(producer.turn(999, |_, _| panic!()));
+    assert!(!producer.turn(1002, |_, _| {}));
+    assert_eq!((scene.members().as_str(), scene.serial()), ("a.example. b.example.", Some(1002)));
+}
+
+#[test]
 fn a_catalog_without_members_is_one() {
     let scene = Scene::new();
     scene.producer().turn(7, |_, _| {});

@@ -151,6 +151,11 @@ impl Services {
         }
     }
 
+    /// Serves what the process that took queries until now has confirmed of updates; it confirms no more.
+    pub(super) fn serve_confirmed(&self) {
+        self.updates.iter().for_each(Updates::take_over);
+    }
+
     /// From now on secondaries are notified of the zones of this configuration alone.
     pub(super) fn notify(&mut self) {
         self.notifier = None;
