@@ -167,7 +167,21 @@ pub fn tune<T: Tuned>(
     }
     let disturbed = crate::disturbed::tell(&mut trial);
     crate::verdict::judge(plan, primary, &disturbed, &mut trial);
+    unanswered(primary, &mut trial);
     Ok(trial)
+}
+
+/// Says in how many measurements nothing was answered, for which a floor stands.
+fn unanswered(primary: Metric, trial: &mut Trial) {
+    let used = trial.measurements.iter().filter(|one| one.used);
+    let (all, none) =
+        (used.clone().count(), used.filter(|one| primary.is_none(&one.values)).count());
+    if none > 0 {
+        let name = primary.name;
+        trial.notes.push(format!(
+            "in {none} of {all} measurements no query was answered: their {name} counts as the lowest of all"
+        ));
+    }
 }
 
 fn measure<T: Tuned>(

@@ -239,6 +239,39 @@ fn a_setting_whose_own_measurements_are_disturbed_is_not_confirmed() {
     assert!(why.contains(&format!("of {name} on fresh data are disturbed")), "{why}");
 }
 
+/// A closed loop whose server answers nothing in four of five measurements with a setting.
+struct Silent(u32, Vec<usize>);
+
+impl Tuned for Silent {
+    type Error = std::convert::Infallible;
+    fn set(&mut self, high: &[usize]) -> Result<(), Self::Error> {
+        self.1 = high.to_vec();
+        Ok(())
+    }
+    fn measure(&mut self, _: u64) -> Result<Option<lab_experiment::Measured<Values>>, Self::Error> {
+        self.0 += 1;
+        let set = self.1.contains(&1);
+        let silent = set && !self.0.is_multiple_of(5);
+        // When it answers, it answers more.
+        let rate = if set { 1.1e6 } else { 1e6 } + f64::from(self.0 % 7);
+        let value = [("qps".to_owned(), if silent { 0.0 } else { rate })].into();
+        Ok(Some(lab_experiment::Measured { value, faults: Vec::new() }))
+    }
+    fn restore(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_setting_with_which_nothing_is_answered_is_judged_by_these_measurements_too() {
+    let plan = TuningPlan { primary: "qps".to_owned(), closed_loop: true, ..short() };
+    let trial = tune(&plan, &mut Silent(0, Vec::new()), &|| false).unwrap();
+    let knob = &trial.knobs[1];
+    assert_eq!(knob.verdict, Verdict::Worse, "{knob:?}");
+    assert!(trial.notes.iter().any(|note| note.contains("no query was answered")));
+    assert!(!trial.notes.iter().any(|note| note.contains("left out")), "{:?}", trial.notes);
+}
+
 #[test]
 fn a_plan_that_cannot_be_carried_out_is_refused() {
     let tune = |plan: &TuningPlan| tune(plan, &mut Server::new(&[], 1), &|| false).unwrap_err();
