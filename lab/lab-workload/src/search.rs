@@ -17,6 +17,8 @@
 //! | anything but letters, digits, `-`, `_`, `.` | no query at all | asked | no query at all |
 //! | search list in `resolv.conf` | any length | line up to 255 octets, else none | any length |
 //! | `NAME.onion` as it is (RFC 7686) | asked | asked | no query |
+//! | several words behind `domain` there | the first | all | the first |
+//! | no list there | the domain of the host's name, not modelled | none | as glibc |
 //! | EDNS | none | none | of 1232 octets |
 //! | A and AAAA of a candidate | both at once, A first | same | both at once, any order |
 //!

@@ -127,8 +127,9 @@ impl Args {
                 );
             }
         }
-        let search = self.search.clone();
-        Ok(ResolvConf { search, ndots: self.ndots.unwrap_or(5), notes: Vec::new() })
+        let (search, musl_search) = (self.search.clone(), self.search.clone());
+        let ndots = self.ndots.unwrap_or(5);
+        Ok(ResolvConf { search, musl_search, ndots, notes: Vec::new() })
     }
 }
 

@@ -211,10 +211,17 @@ fn resolv_conf_is_read_as_resolvers_read_it() {
             "7:1: `serach` is ignored, resolvers know nameserver, domain, search, sortlist, options",
         ]
     );
-    assert_eq!(ResolvConf::parse(""), Ok(ResolvConf::default()));
     let read = |text: &str| ResolvConf::parse(text).unwrap();
+    assert_eq!(ResolvConf { notes: Vec::new(), ..read("") }, ResolvConf::default());
     assert_eq!((read("options ndots:99").ndots, ResolvConf::default().ndots), (15, 1));
-    assert_eq!(read("search x.example\ndomain y.example z.example").search, ["y.example"]);
+    let conf = read("search x.example\ndomain y.example z.example");
+    assert_eq!(conf.list(Libc::Glibc), ["y.example"]);
+    assert_eq!(conf.list(Libc::Go), ["y.example"]);
+    assert_eq!(conf.list(Libc::Musl), ["y.example", "z.example"]);
+    assert_eq!(read("domain y.example\nsearch z.example").list(Libc::Musl), ["z.example"]);
+    let missing = &read("nameserver 10.96.0.10\noptions ndots:5\n").notes;
+    let [note] = &**missing else { panic!("{missing:?}") };
+    assert!(note.starts_with("3:1: ") && note.contains("--search"), "{note}");
     for (text, expected) in [
         ("options ndots:x", "1:9: `ndots:x`, expected ndots: and a number"),
         ("options ndots:", "1:9: `ndots:`, expected ndots: and a number"),

@@ -21,7 +21,8 @@ pub(super) fn run(args: &Args, conf: &ResolvConf) -> Result<String> {
     let existing = existing.transpose()?;
     let lookups = Lookups {
         texts: &texts,
-        search: &conf.search,
+        search: conf.list(Libc::Glibc),
+        musl_search: conf.list(Libc::Musl),
         ndots: conf.ndots,
         existing: existing.as_ref(),
         times: &args.time,
