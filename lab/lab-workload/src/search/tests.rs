@@ -52,6 +52,17 @@ fn only_musl_ends_where_a_name_has_no_data() {
 }
 
 #[test]
+fn only_musl_ends_where_the_server_fails() {
+    let asked = |libc| walk(&resolver(libc), "web", "web.svc.cluster.local SERVFAIL").len();
+    assert_eq!([Libc::Glibc, Libc::Musl, Libc::Go].map(asked), [4, 2, 4]);
+    // A server that walks the list passes a failure on, and the client goes as far as it would alone.
+    let fails = "web.svc.cluster.local SERVFAIL\nweb.cluster.local";
+    let all = [Libc::Glibc, Libc::Musl, Libc::Go];
+    let asked = all.map(|libc| course(libc, Measure::Autopath, "web", fails));
+    assert_eq!(asked, [(3, 2, 0), (2, 2, 0), (3, 2, 0)]);
+}
+
+#[test]
 fn too_long_candidates_end_the_list_of_glibc_and_are_left_out_by_the_others() {
     let long = vec!["a".repeat(49); 5].join(".");
     let asked = |libc| {

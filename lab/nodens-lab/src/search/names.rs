@@ -128,6 +128,7 @@ fn one_walk(lookups: &Lookups<'_>, text: &str, walk: &[Name]) -> String {
             Found::Addresses => (Style::Good, "found"),
             Found::NoData => (Style::Bad, "no address"),
             Found::NoName => (Style::Bad, "NXDOMAIN"),
+            Found::Failed => (Style::Bad, "SERVFAIL"),
         };
         let answer = term::paint(style, answer);
         lines.push_str(&format!("  {text_of:width$}  A, AAAA  {answer}\n"));
@@ -198,6 +199,7 @@ fn as_json(lookups: &Lookups<'_>, groups: &[Group]) -> Value {
                 Found::Addresses => "addresses",
                 Found::NoData => "no data",
                 Found::NoName => "NXDOMAIN",
+                Found::Failed => "SERVFAIL",
             };
             json!({"name": name.to_string(), "answer": found})
         };
