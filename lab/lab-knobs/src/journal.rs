@@ -88,23 +88,28 @@ pub(crate) struct Undo {
 }
 
 impl Journal {
-    /// A new file in `folder`, for the session of `process`.
-    pub(crate) fn create(folder: &Path, process: u32) -> Result<Self, Error> {
+    /// A new file in `folder`, for the session of `process`. Processes of two containers may have the same
+    /// numbers, so `chance` tells them apart.
+    pub(crate) fn create(folder: &Path, process: u32, chance: u64) -> Result<Self, Error> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |error| Error::File { path, error }
         };
         prepare(folder).map_err(failed(folder))?;
-        let path = name(folder, process, std::process::id());
+        let path = name(folder, process, std::process::id(), chance);
         // Until it is locked it has a name that no other process looks for.
         let first = path.with_extension("new");
-        _ = fs::remove_file(&first);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&first);
         let file = file.map_err(failed(&first))?;
-        file.lock_shared().map_err(failed(&first))?;
-        let mut journal = Self { path: path.clone(), file, undo: Undo::default() };
-        journal.append(&Line::Begin { process, boot: boot(), network: own_network() })?;
-        fs::rename(&first, &path).map_err(failed(&path))?;
+        let made = file.lock_shared().map_err(failed(&first)).and_then(|()| {
+            let mut journal = Self { path: path.clone(), file, undo: Undo::default() };
+            journal.append(&Line::Begin { process, boot: boot(), network: own_network() })?;
+            // A rename would take the place of a journal that is there.
+            fs::hard_link(&first, &path).map_err(failed(&path))?;
+            Ok(journal)
+        });
+        _ = fs::remove_file(&first);
+        let journal = made?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed(folder))?;
         Ok(journal)
     }
@@ -220,16 +225,16 @@ impl Leftover {
 /// Restores what one run left whose keeper was killed. On the host that needs [`Exclusive`].
 pub(crate) fn leftover_of(
     folder: &Path,
-    process: u32,
-    keeper: u32,
+    (process, keeper): (u32, u32),
+    chance: u64,
 ) -> Result<Option<Leftover>, Error> {
-    let path = name(folder, process, keeper);
+    let path = name(folder, process, keeper, chance);
     leftover(&path, Earlier::Restore).map_err(|error| Error::File { path, error })
 }
 
 /// The journal of a session of `process`.
-fn name(folder: &Path, process: u32, keeper: u32) -> PathBuf {
-    folder.join(format!("{process}-{keeper}.{EXTENSION}"))
+fn name(folder: &Path, process: u32, keeper: u32, chance: u64) -> PathBuf {
+    folder.join(format!("{process}-{keeper}-{chance:016x}.{EXTENSION}"))
 }
 
 /// What runs left behind whose keeper has ended as well. To be called with [`Exclusive`].

@@ -13,6 +13,7 @@ use crate::protocol::{Reply, Request};
 use crate::setting::Setting;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 /// Tells the keeper which folder its journal belongs to.
 const FOLDER: &str = "NODENS_LAB_JOURNALS";
+/// The variable that tells it what its journal's name has beside the numbers of the processes.
+const CHANCE: &str = "NODENS_LAB_JOURNAL";
 /// The folder unless another one is chosen.
 const DEFAULT_FOLDER: &str = "/var/lib/nodens-lab/journals";
 
@@ -68,25 +71,31 @@ impl Keeper {
     }
 
     /// Restores what this process has changed by a keeper that was killed.
-    pub(crate) fn leftover_of(&self, keeper: u32, host: bool) -> Result<Option<Leftover>, Error> {
+    pub(crate) fn leftover_of(
+        &self,
+        keeper: &Connection,
+        host: bool,
+    ) -> Result<Option<Leftover>, Error> {
         let lock = if host { Exclusive::take(&self.folder, PATIENCE)? } else { None };
         if host && lock.is_none() {
             return Err(Error::Failed(vec![format!("{BUSY}: it restores those of this one, too")]));
         }
-        journal::leftover_of(&self.folder, std::process::id(), keeper)
+        let processes = (std::process::id(), keeper.process());
+        journal::leftover_of(&self.folder, processes, keeper.chance)
     }
 
     pub(crate) fn start(&self) -> Result<Connection, Error> {
         let failed = |error: std::io::Error| Error::Keeper(format!("cannot be started: {error}"));
         // This very file, also if another one has its name by now.
         let mut command = Command::new("/proc/self/exe");
-        command.args(&self.arguments).env(FOLDER, &self.folder);
+        let chance = RandomState::new().build_hasher().finish();
+        command.args(&self.arguments).env(FOLDER, &self.folder).env(CHANCE, chance.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = lab_sys::process::spawn_detached(&mut command).map_err(failed)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (input, output) = pipes.ok_or_else(|| Error::Keeper("has no pipes".to_owned()))?;
         let mut connection =
-            Connection { child, input: Some(input), output: BufReader::new(output) };
+            Connection { child, chance, input: Some(input), output: BufReader::new(output) };
         connection.begun()?;
         Ok(connection)
     }
@@ -96,6 +105,8 @@ impl Keeper {
 #[derive(Debug)]
 pub(crate) struct Connection {
     child: Child,
+    /// A part of the name of its journal.
+    chance: u64,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
@@ -173,11 +184,13 @@ impl Drop for Connection {
 /// standard error, too.
 pub fn run() -> Result<(), Error> {
     let folder = std::env::var_os(FOLDER).map(PathBuf::from);
-    let folder = folder
+    let chance = std::env::var(CHANCE).ok().and_then(|text| text.parse().ok());
+    let (folder, chance) = folder
+        .zip(chance)
         .ok_or_else(|| Error::Keeper("is started by other commands, not by users".to_owned()))?;
     let program = rustix::process::getppid().map_or(0, |id| id.as_raw_nonzero().get());
     let program = u32::try_from(program).unwrap_or(0);
-    let mut journal = match Journal::create(&folder, program) {
+    let mut journal = match Journal::create(&folder, program, chance) {
         Ok(journal) => journal,
         Err(error) => {
             say(&Reply::Failed(vec![error.to_string()]));

@@ -9,20 +9,39 @@ pub(crate) struct Root {
     pub(crate) words: Vec<String>,
     /// False if the kernel has chosen it.
     pub(crate) by_hand: bool,
+    /// The kinds below the root, one for each queue of an interface that has several.
+    below: Vec<String>,
 }
 
 impl Root {
     pub(crate) fn read(place: &Place, device: &str) -> Result<Self, String> {
         let text = tools::tc(place.namespace(), &["qdisc", "show", "dev", device])?;
-        // qdisc KIND HANDLE: root refcnt 2 OPTIONS
+        Self::parse(&text).ok_or_else(|| format!("{device} has no queueing discipline"))
+    }
+
+    /// From lines such as `qdisc KIND HANDLE: root refcnt 2 OPTIONS`; those below have `parent :1` for `root`.
+    fn parse(text: &str) -> Option<Self> {
+        let (mut root, mut below) = (None, Vec::new());
         for line in text.lines() {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            if let ["qdisc", kind, handle, "root", rest @ ..] = words.as_slice() {
-                let words = std::iter::once(kind).chain(rest).map(|word| (*word).to_owned());
-                return Ok(Self { words: words.collect(), by_hand: *handle != "0:" });
+            match words.as_slice() {
+                ["qdisc", kind, handle, "root", rest @ ..] => {
+                    let words = std::iter::once(kind).chain(rest).map(|word| (*word).to_owned());
+                    root = Some((words.collect(), *handle != "0:"));
+                }
+                ["qdisc", kind, _, "parent", ..] => below.push((*kind).to_owned()),
+                _ => {}
             }
         }
-        Err(format!("{device} has no queueing discipline"))
+        root.map(|(words, by_hand)| Self { words, by_hand, below })
+    }
+
+    /// A kind that the kernel chose, and would not choose again while `net.core.default_qdisc` is `default`.
+    /// Interfaces without a queue of their own have `noqueue` whatever that is.
+    pub(crate) fn unlike(&self, default: &str) -> Option<&str> {
+        let own = self.words.get(..1).unwrap_or_default();
+        let chosen = if self.kind() == "mq" { &*self.below } else { own };
+        chosen.iter().map(String::as_str).find(|kind| *kind != default && *kind != "noqueue")
     }
 
     pub(crate) fn kind(&self) -> &str {
@@ -113,7 +132,8 @@ mod tests {
 
     #[test]
     fn the_kernel_chooses_again_where_its_choice_is_not_the_one_that_was_saved() {
-        let root = |kind: &str, by_hand| Root { words: vec![kind.to_owned()], by_hand };
+        let root =
+            |kind: &str, by_hand| Root { words: vec![kind.to_owned()], by_hand, below: Vec::new() };
         let del = || ("del", Vec::new());
         let add = |words: &[&'static str]| ("add", words.to_vec());
         for (root, value, expected) in [
@@ -126,5 +146,23 @@ mod tests {
         ] {
             assert_eq!(steps(&root, value, "pfifo_fast"), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn what_the_kernel_chose_by_another_default_is_told_also_below_the_root() {
+        let one = "qdisc fq_codel 0: root refcnt 2 limit 10240p flows 1024";
+        let several = "qdisc mq 0: root\nqdisc fq_codel 0: parent :2 limit 10240p\nqdisc fq_codel 0: parent :1";
+        for text in [one, several] {
+            let root = Root::parse(text).unwrap();
+            assert!(!root.by_hand, "{text}");
+            assert_eq!(root.unlike("fq_codel"), None, "{text}");
+            assert_eq!(root.unlike("pfifo_fast"), Some("fq_codel"), "{text}");
+        }
+        let mixed =
+            Root::parse("qdisc mq 0: root\nqdisc fq 0: parent :2\nqdisc sfq 0: parent :1").unwrap();
+        assert_eq!((mixed.kind(), mixed.unlike("fq")), ("mq", Some("sfq")));
+        let none = Root::parse("qdisc noqueue 0: root refcnt 2").unwrap();
+        assert_eq!(none.unlike("fq_codel"), None);
+        assert!(Root::parse("").is_none() && Root::parse("qdisc fq 8001: root").unwrap().by_hand);
     }
 }

@@ -100,9 +100,33 @@ impl Scope {
                 Some("on the host, server and client have the same settings")
             }
             Reach::Host { device: None } if of_device => Some("no network interface was named"),
-            Reach::Host { .. } => None,
+            Reach::Host { .. } => knob.path().and_then(changes_others),
         }
     }
+}
+
+/// Why a sysctl cannot be changed where it stays: the kernel gives other settings a new value with it,
+/// and those are not known here. In a namespace of its own all of them end with it.
+fn changes_others(path: &str) -> Option<&'static str> {
+    const IN_PAIRS: [&str; 6] = [
+        "vm.dirty_background_bytes",
+        "vm.dirty_background_ratio",
+        "vm.dirty_bytes",
+        "vm.dirty_ratio",
+        "vm.overcommit_kbytes",
+        "vm.overcommit_ratio",
+    ];
+    if IN_PAIRS.contains(&path) {
+        return Some("changes other settings too, which would not be restored");
+    }
+    let parts: Vec<&str> = path.split('.').collect();
+    let changes = matches!(
+        *parts.as_slice(),
+        ["net", "ipv4", "ip_forward"]
+            | ["net", "ipv4" | "ipv6", "conf", "all" | "default", ..]
+            | ["net", "ipv6", "conf", _, "disable_ipv6" | "forwarding" | "mtu"]
+    );
+    changes.then_some("changes other settings too, which would not be restored: use a namespace")
 }
 
 #[cfg(test)]
@@ -114,5 +138,36 @@ mod tests {
         let why = |name| Scope::host(Some("lo")).forbids(Knob::find(name).unwrap());
         assert!(why("default_qdisc").is_some_and(|why| why.contains("set up later")));
         assert_eq!(why("qdisc"), None);
+    }
+
+    #[test]
+    fn what_changes_other_settings_too_is_refused_on_the_host_and_not_in_a_namespace() {
+        let knob = |path: &str| {
+            let choice = crate::Choice::parse(&format!("sysctl:{path}=0,1")).unwrap();
+            choice.knob.into_owned()
+        };
+        let (host, namespace) = (Scope::host(Some("lo")), Scope::namespace());
+        for path in [
+            "net.ipv4.ip_forward",
+            "net/ipv4/ip_forward",
+            "net.ipv4.conf.all.rp_filter",
+            "net.ipv6.conf.default.accept_ra",
+            "net.ipv6.conf.eth0/1.disable_ipv6",
+            "net/ipv6/conf/eth0.1/mtu",
+            "net.ipv6.conf.lo.forwarding",
+        ] {
+            let why = host.forbids(&knob(path)).unwrap_or_default();
+            assert!(why.contains("would not be restored: use a namespace"), "{path}: {why}");
+            assert_eq!(namespace.forbids(&knob(path)), None, "{path}");
+        }
+        for path in ["vm.dirty_ratio", "vm.dirty_background_bytes", "vm.overcommit_ratio"] {
+            assert!(host.forbids(&knob(path)).is_some(), "{path}");
+        }
+        for path in ["net.ipv4.conf.lo.rp_filter", "net.ipv6.conf.lo.hop_limit", "vm.swappiness"] {
+            assert_eq!(host.forbids(&knob(path)), None, "{path}");
+        }
+        let refused = |knob: &&Knob| knob.path().is_some_and(|path| changes_others(path).is_some());
+        let known: Vec<_> = crate::knobs().iter().filter(refused).map(|knob| &knob.name).collect();
+        assert!(known.is_empty(), "{known:?}");
     }
 }

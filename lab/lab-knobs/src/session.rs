@@ -269,7 +269,7 @@ impl Session {
             // Its keeper was killed: this process does the work.
             _ => {
                 let host = !self.scope.is_namespace();
-                let left = self.keeper.leftover_of(self.connection.process(), host)?;
+                let left = self.keeper.leftover_of(&self.connection, host)?;
                 match left.filter(Leftover::is_incomplete) {
                     Some(left) => Err(Error::Leftover(left.to_string())),
                     None => sockets,

@@ -127,6 +127,9 @@ impl Setting {
                         "{device} has a queueing discipline that was configured ({text}): it could not be restored exactly"
                     ));
                 }
+                if self.is_of_host() {
+                    chosen_again(&self.place, device, &root)?;
+                }
                 Ok(root.kind().to_owned())
             }
             Item::Route { device, attribute } => {
@@ -190,9 +193,12 @@ impl Setting {
     fn untouched(&self, saved: &str) -> Result<Result<(), String>, String> {
         if let Item::Qdisc { device } = &self.item {
             let root = Root::read(&self.place, device)?;
-            if root.by_hand {
-                return Ok(Err(root.words.join(" ")));
-            }
+            // Whether it may be changed was decided when it was saved.
+            return Ok(match root.by_hand {
+                true => Err(root.words.join(" ")),
+                false if root.kind() == normal(saved) => Ok(()),
+                false => Err(root.kind().to_owned()),
+            });
         }
         let present = self.read()?;
         Ok(if present == normal(saved) { Ok(()) } else { Err(present) })
@@ -232,6 +238,21 @@ impl Form {
             Self::Mask => unmask(present) == cpus(value),
             Self::List => cpus(present) == cpus(value),
         }
+    }
+}
+
+/// Whether the kernel would choose the same queueing disciplines again, which is how they are restored.
+fn chosen_again(place: &Place, device: &str, root: &Root) -> Result<(), String> {
+    // Network namespaces other than the first one do not show the default, and mostly have no queues.
+    if root.unlike("noqueue").is_none() {
+        return Ok(());
+    }
+    let default = place.read(&sysctl_file("net.core.default_qdisc")).map(|text| normal(&text))?;
+    match root.unlike(&default) {
+        None => Ok(()),
+        Some(kind) => Err(format!(
+            "{device} has {kind}, and net.core.default_qdisc is {default} since it came up: it could not be restored exactly"
+        )),
     }
 }
 

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod confirmation;
+mod disturbed;
 pub mod metric;
 mod screening;
 pub mod simulated;

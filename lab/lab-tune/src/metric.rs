@@ -52,6 +52,10 @@ const fn metric(
 /// Unit of counts that are no part of the queries.
 const PER_1000: &str = "per 1000 queries";
 
+/// Stands for a rate of 0, which has no logarithm: lower than that of one answer in any measuring time.
+/// A measurement that were left out would make a setting that stops the server look like one that does not.
+const LEAST_RATE: f64 = 0.000_1;
+
 /// All of them.
 pub const METRICS: [Metric; 9] = [
     metric(("p50", "ns"), Scale::Ratio, (true, Felt::Open), 0.02),
@@ -86,11 +90,17 @@ impl Metric {
         !values.contains_key(self.name) && values.contains_key(&at_least(self.name))
     }
 
+    /// Whether it is a rate of which there was nothing at all.
+    pub fn is_none(&self, values: &Values) -> bool {
+        self.scale == Scale::Ratio && !self.less_is_better && values.get(self.name) == Some(&0.0)
+    }
+
     /// Its value on the scale of statistics, or the bound of one; `None` if it was not measured, or has
-    /// no logarithm.
+    /// no logarithm. A rate of 0 counts as the lowest that there is.
     pub fn of(&self, values: &Values) -> Option<f64> {
         let value = *values.get(self.name).or_else(|| values.get(&at_least(self.name)))?;
         let scaled = match self.scale {
+            Scale::Ratio if self.is_none(values) => LEAST_RATE.ln(),
             Scale::Ratio => value.ln(),
             Scale::Difference => value,
         };
@@ -180,6 +190,7 @@ mod tests {
         assert_eq!(of("p99", f64::NAN), None);
         assert_eq!(of("p99", 1.0), Some(0.0));
         assert_eq!(of("failures", 0.0), Some(0.0));
+        assert!(of("qps", 0.0) < of("qps", 1.0 / 3_600.0));
         assert_eq!(Metric::find("p99").unwrap().of(&values("p50", 1.0)), None);
         assert_eq!(of("p99", 1.0), Metric::find("p99").unwrap().of(&values("p99_at_least", 1.0)));
         assert!(Metric::find("p99").unwrap().is_bound(&values("p99_at_least", 1.0)));

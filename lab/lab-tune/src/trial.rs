@@ -7,8 +7,6 @@ use lab_experiment::screening::{BASELINE, Screening};
 use lab_experiment::{Arm, Design, Factor, Measured, Order, Place, Record, Subject, Unit, Wrong};
 use lab_result::tuning::{Groups, KnobResult, Measurement, TuningPlan, Values};
 
-/// The part of the measurements that may stay disturbed before the whole says nothing.
-const DISTURBED_MAX: f64 = 0.25;
 /// Purposes of seeds.
 const SCREENING_SEED: u64 = 71;
 const CONFIRMATION_SEED: u64 = 72;
@@ -167,24 +165,22 @@ pub fn tune<T: Tuned>(
         measure(plan, (&design, Stage::Confirmation), tuned, stop, &mut trial)?;
         confirmation::findings(plan, primary, (&named, &needed), &mut trial);
     }
-    crate::verdict::judge(plan, primary, &mut trial);
-    disturbed(&mut trial);
+    let disturbed = crate::disturbed::tell(&mut trial);
+    crate::verdict::judge(plan, primary, &disturbed, &mut trial);
+    unanswered(primary, &mut trial);
     Ok(trial)
 }
 
-/// A machine that disturbed too much says nothing.
-fn disturbed(trial: &mut Trial) {
-    let used = || trial.measurements.iter().filter(|one| one.used);
-    let (all, faulty) = (used().count(), used().filter(|one| !one.faults.is_empty()).count());
-    let part = faulty as f64 / (all as f64).max(1.0);
-    let why = used().flat_map(|one| &one.faults).next().cloned().unwrap_or_default();
-    let text = format!("{faulty} of {all} measurements are disturbed, such as: {why}");
-    if all == 0 {
-        trial.invalid_because.push("nothing was measured".to_owned());
-    } else if part > DISTURBED_MAX {
-        trial.invalid_because.push(text);
-    } else if faulty > 0 {
-        trial.notes.push(text);
+/// Says in how many measurements nothing was answered, for which a floor stands.
+fn unanswered(primary: Metric, trial: &mut Trial) {
+    let used = trial.measurements.iter().filter(|one| one.used);
+    let (all, none) =
+        (used.clone().count(), used.filter(|one| primary.is_none(&one.values)).count());
+    if none > 0 {
+        let name = primary.name;
+        trial.notes.push(format!(
+            "in {none} of {all} measurements no query was answered: their {name} counts as the lowest of all"
+        ));
     }
 }
 

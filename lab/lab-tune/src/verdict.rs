@@ -13,14 +13,25 @@
 use crate::metric::Metric;
 use crate::trial::Trial;
 use lab_result::tuning::{Change, Confirmation, KnobResult, TuningPlan, Verdict};
+use std::collections::BTreeSet;
 
 /// The metric that is a cost of the server.
 const COST: &str = "cpu";
 
-/// Puts the verdicts into the trial.
-pub(crate) fn judge(plan: &TuningPlan, primary: Metric, trial: &mut Trial) {
+/// Puts the verdicts into the trial. Of the knobs in `disturbed`, fresh data confirms nothing.
+pub(crate) fn judge(
+    plan: &TuningPlan,
+    primary: Metric,
+    disturbed: &BTreeSet<String>,
+    trial: &mut Trial,
+) {
     for knob in &mut trial.knobs {
-        let (verdict, because) = verdict(plan, primary, knob);
+        let (mut verdict, mut because) = verdict(plan, primary, knob);
+        if knob.confirmation.is_some() && disturbed.contains(&knob.knob) {
+            let why =
+                "too many measurements of it on fresh data, or of the baseline, are disturbed";
+            (verdict, because) = (Verdict::Unconfirmed, vec![why.to_owned()]);
+        }
         knob.verdict = verdict;
         knob.because = because;
     }

@@ -13,9 +13,12 @@
 //! | `ndots` dots or more | as it is, then the search list | as it is only | as glibc |
 //! | fewer | the search list, then as it is | same | same |
 //! | no data at a candidate (NOERROR) | continues | ends | continues |
+//! | a failure at a candidate (SERVFAIL) | continues | ends | continues |
 //! | a candidate that is too long | ends the list, then as it is | leaves it out | leaves it out |
 //! | anything but letters, digits, `-`, `_`, `.` | no query at all | asked | no query at all |
 //! | search list in `resolv.conf` | any length | line up to 255 octets, else none | any length |
+//! | several words behind `domain` there | the first | all | the first |
+//! | no list there | the domain of the host's name, not modelled | none | as glibc |
 //! | `NAME.onion` as it is (RFC 7686) | asked | asked | no query |
 //! | EDNS | none | none | of 1232 octets |
 //! | A and AAAA of a candidate | both at once, A first | same | both at once, any order |
@@ -60,6 +63,8 @@ pub enum Found {
     NoData,
     /// There is no such name.
     NoName,
+    /// The server failed (SERVFAIL), or gave no other answer that says anything about the name.
+    Failed,
 }
 
 /// A stub resolver as `resolv.conf` sets it up.
@@ -86,11 +91,22 @@ impl Resolver {
         for name in self.candidates(text) {
             let answer = found(&name);
             names.push(name);
-            if answer == Found::Addresses || (answer == Found::NoData && self.libc == Libc::Musl) {
+            if self.ends_with(answer) {
                 break;
             }
         }
         names
+    }
+
+    /// Whether a lookup asks for no other name after this answer. musl gives a failure to the application,
+    /// which may try again; the others take the next candidate.
+    fn ends_with(&self, answer: Found) -> bool {
+        let is_musl = self.libc == Libc::Musl;
+        match answer {
+            Found::Addresses => true,
+            Found::NoData | Found::Failed => is_musl,
+            Found::NoName => false,
+        }
     }
 
     /// How its queries look.
@@ -186,7 +202,7 @@ fn candidate(text: &str, suffix: &str) -> Candidate {
 /// Which names exist, as a user states it.
 ///
 /// As text: a name per line; `*.` in front stands for everything below; a second column `NODATA` says
-/// that the name has no address.
+/// that the name has no address, and `SERVFAIL` that the server fails.
 #[derive(Clone, Debug, Default)]
 pub struct Existing {
     names: HashMap<Name, Found>,
@@ -195,7 +211,7 @@ pub struct Existing {
 
 /// A line of [`Existing`] that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:1: `{text}`, expected a name, *.name, or a name and NODATA")]
+#[error("{line}:1: `{text}`, expected a name, *.name, or a name and NODATA or SERVFAIL")]
 pub struct ExistingError {
     line: usize,
     text: String,
@@ -215,6 +231,7 @@ impl FromStr for Existing {
             let found = match columns.next() {
                 None => Found::Addresses,
                 Some(word) if word.eq_ignore_ascii_case("nodata") => Found::NoData,
+                Some(word) if word.eq_ignore_ascii_case("servfail") => Found::Failed,
                 Some(_) => return Err(wrong()),
             };
             if let Some(zone) = name.strip_prefix("*.") {

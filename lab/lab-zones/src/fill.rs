@@ -1,11 +1,13 @@
-//! What a resolver needs and no response had: SOA and NS records, delegations, addresses of servers.
+//! What a resolver needs and no response had: SOA and NS records, delegations, addresses of servers, and what
+//! makes names without records exist.
 
 use crate::build::is_denied;
 use crate::cuts::Cuts;
 use crate::notes::Notes;
-use crate::parts::{Parts, target};
-use crate::zone::{Rrset, Zone};
+use crate::parts::{Part, Parts, target};
+use crate::zone::{Found, Rrset, Zone};
 use nodens_wire::{Name, Type};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,6 +18,8 @@ const SOA_NUMBERS: [u32; 5] = [1, 7_200, 3_600, 1_209_600, 300];
 /// `a.root-servers.net`: an address that resolvers have for the root.
 const ROOT_SERVER: Ipv4Addr = Ipv4Addr::new(198, 41, 0, 4);
 const ROOT_HOST: &str = "a.root-servers.net";
+/// RDATA of a TXT record: a string of nine octets.
+const PLACEHOLDER: &[u8] = b"\x09filled in";
 
 /// Fills in what is missing.
 pub(crate) fn fill(
@@ -46,7 +50,12 @@ pub(crate) fn fill(
         );
         notes.fill(name, what);
     }
-    zones.values_mut().for_each(|zone| soa(zone, notes));
+    for zone in zones.values_mut() {
+        soa(zone, notes);
+        if let Some(part) = parts.of.get(&zone.name) {
+            names_without_records(zone, part, notes);
+        }
+    }
 }
 
 /// The zone above `name` that was rebuilt.
@@ -217,6 +226,26 @@ impl Hosts<'_> {
             notes.fill(into, format!("{rtype} of the server {host}"));
             zone.insert(host.clone(), rtype, Rrset::unsigned(TTL, rdata));
         }
+    }
+}
+
+/// A name of which only NODATA was recorded has records of other types, or names below it. Without either it
+/// would be denied: resolvers would take all that is below it for denied as well (RFC 8020).
+fn names_without_records(zone: &mut Zone, part: &Part, notes: &mut Notes) {
+    let mut names: Vec<&(Name, Type)> = part.empty.keys().collect();
+    // The deepest first: they make those above them exist.
+    names.sort_by_key(|(name, rtype)| (Reverse(name.view().label_count()), name, rtype.0));
+    for (name, rtype) in names {
+        // An asterisk that exists would answer for all names beside it (RFC 4592 section 2.2.2).
+        let is_wildcard = name.view().labels().any(|label| label == b"*");
+        let is_denied = part.denied.contains_key(name);
+        if is_wildcard || is_denied || !matches!(zone.find(name, *rtype), Found::Denied) {
+            continue;
+        }
+        let below = Name::parse("filled-in").and_then(|label| label.join(name.view()));
+        let Ok(below) = below else { continue };
+        notes.fill(&zone.name, format!("{below}, so that {name} exists, which had no records"));
+        zone.insert(below, Type::TXT, Rrset::unsigned(TTL, [PLACEHOLDER.to_vec()]));
     }
 }
 

@@ -412,6 +412,40 @@ fn names_that_were_denied_do_not_exist_and_contradictions_are_named() {
 }
 
 #[test]
+fn a_name_of_which_only_nodata_was_recorded_exists() {
+    let mut walk = Walk::default();
+    walk.down();
+    let soa = ["example.com. SOA ns.example.com. host.example.com. 7 1 1 1 60"];
+    for question in
+        ["v4only.example.com. AAAA", "between.example.com. NS", "a.between.example.com. A"]
+    {
+        walk.says(EXAMPLE, question, Said(AA, [&[], &soa, &[]]));
+    }
+    // Denied as well: it stays denied.
+    walk.says(EXAMPLE, "gone.example.com. A", Said(AA, [&[], &soa, &[]]));
+    walk.denies(EXAMPLE, "gone.example.com. AAAA", Said(AA, [&[], &soa, &[]]));
+    walk.says(EXAMPLE, "*.example.com. A", Said(AA, [&[], &soa, &[]]));
+    walk.denies(EXAMPLE, "no.example.com. A", Said(AA, [&[], &soa, &[]]));
+    let rebuilt = walk.rebuilt();
+    assert_whole(&rebuilt);
+    let differing: Vec<_> = rebuilt.check.differing.iter().map(|one| &*one.name).collect();
+    assert_eq!(differing, ["*.example.com.", "gone.example.com."]);
+    let filled: Vec<_> = whats(&rebuilt.notes.filled)
+        .into_iter()
+        .filter(|what| what.contains("filled-in."))
+        .collect();
+    assert_eq!(
+        filled,
+        [
+            "example.com.: filled-in.a.between.example.com., so that a.between.example.com. exists, which had no records",
+            "example.com.: filled-in.v4only.example.com., so that v4only.example.com. exists, which had no records",
+        ]
+    );
+    let below = texts(&rebuilt, "example.com", "filled-in.v4only.example.com", Type::TXT);
+    assert_eq!(below, ["\"filled in\""]);
+}
+
+#[test]
 fn a_signature_with_fewer_labels_shows_a_wildcard() {
     let mut walk = Walk::default();
     walk.down();

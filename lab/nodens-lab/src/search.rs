@@ -43,7 +43,8 @@ pub(crate) struct Args {
     /// Stub resolvers [default: all three; of a capture glibc].
     #[arg(long, value_enum, value_delimiter = ',')]
     libc: Vec<LibcName>,
-    /// File of the names that exist, one a line, *. for all below, NODATA behind those without address.
+    /// File of the names that exist, one a line, *. for all below, NODATA behind those without address,
+    /// SERVFAIL behind those for which the server fails.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["capture", "listen"])]
     exists: Option<PathBuf>,
     /// Time that the answers for a name take, of all names or of those in a zone (more than once for
@@ -127,8 +128,9 @@ impl Args {
                 );
             }
         }
-        let search = self.search.clone();
-        Ok(ResolvConf { search, ndots: self.ndots.unwrap_or(5), notes: Vec::new() })
+        let (search, musl_search) = (self.search.clone(), self.search.clone());
+        let ndots = self.ndots.unwrap_or(5);
+        Ok(ResolvConf { search, musl_search, ndots, notes: Vec::new() })
     }
 }
 

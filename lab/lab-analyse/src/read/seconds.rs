@@ -11,7 +11,8 @@ pub(super) fn read(text: &str) -> Result<Found, Fault> {
     let names: Vec<&str> =
         lines.next().map(|(line, _)| line.split(',').collect()).unwrap_or_default();
     let (mut parts, mut started) = (Vec::new(), None);
-    let (mut all_sent, mut all_answered, mut all_lost) = (0_u64, 0_u64, 0_u64);
+    let (mut all_sent, mut all_lost) = (0_u64, 0_u64);
+    let mut final_seconds: Vec<Option<u64>> = Vec::new();
     for (line, at) in lines.filter(|(line, _)| !line.trim().is_empty()) {
         let cells: BTreeMap<&str, &str> = names.iter().copied().zip(line.split(',')).collect();
         if line.split(',').count() != names.len() {
@@ -26,12 +27,12 @@ pub(super) fn read(text: &str) -> Result<Found, Fault> {
         let counted = |name: &str| cell(name).and_then(|text| whole(text, at, name));
         let (sent, answered, lost) = (counted("sent")?, counted("answered")?, counted("lost")?);
         started = started.or(Some(counted("start_unix")?));
-        for (all, more) in
-            [(&mut all_sent, sent), (&mut all_answered, answered), (&mut all_lost, lost)]
-        {
+        for (all, more) in [(&mut all_sent, sent), (&mut all_lost, lost)] {
             *all = more.saturating_add(*all);
         }
-        if cell("final")? != "1" || sent == 0 {
+        let is_final = cell("final")? == "1";
+        final_seconds.push(is_final.then_some(answered));
+        if !is_final || sent == 0 {
             continue;
         }
         let bounds: Vec<&str> = cell("at_least")?.split(' ').collect();
@@ -50,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<Found, Fault> {
     if parts.is_empty() {
         return Ok(found);
     }
-    let mut figures = vec![Figure::rate("qps", all_answered as f64 / parts.len() as f64)];
+    let mut figures = Vec::from_iter(rate(&final_seconds));
     figures.extend(Figure::part("loss", all_lost, all_sent));
     found.trials.push(Trial {
         line: 2,
@@ -62,5 +63,18 @@ pub(super) fn read(text: &str) -> Result<Found, Fault> {
     found.assume(
         "it has percentiles of seconds and none of the run: a percentile of percentiles is none of the queries",
     );
+    found.assume("the last second may not be a whole one: where there are others, the rate of the run is theirs");
     Ok(found)
+}
+
+/// Answers of a second, over the seconds that are final. A run ends when its time is over, and the file does
+/// not say how much of the last second that was.
+fn rate(seconds: &[Option<u64>]) -> Option<Figure> {
+    let whole = match seconds.split_last() {
+        Some((_, others)) if others.iter().any(Option::is_some) => others,
+        _ => seconds,
+    };
+    let answered: Vec<u64> = whole.iter().copied().flatten().collect();
+    let all = answered.iter().map(|answered| *answered as f64).sum::<f64>();
+    (!answered.is_empty()).then(|| Figure::rate("qps", all / answered.len() as f64))
 }

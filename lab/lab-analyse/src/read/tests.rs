@@ -60,6 +60,39 @@ fn our_own_exports_are_recognised_and_read_back() {
 }
 
 #[test]
+fn a_last_second_that_is_not_whole_is_none_of_the_rate() {
+    let whole = export(&own(), export::Format::Csv, Options::default());
+    let head = whole.lines().next().unwrap().to_owned();
+    let names: Vec<&str> = head.split(',').collect();
+    let row = |second: u64, answered: u64, is_final: bool| {
+        let cell = |name: &&str| match *name {
+            "second" => second.to_string(),
+            "start_unix" => (1_700_000_000 + second).to_string(),
+            "final" => u8::from(is_final).to_string(),
+            "sent" | "answered" => answered.to_string(),
+            "at_least" => String::new(),
+            _ => "0".to_owned(),
+        };
+        names.iter().map(cell).collect::<Vec<_>>().join(",")
+    };
+    let qps = |rows: &[(u64, bool)]| {
+        let rows = (0..).zip(rows).map(|(second, (answered, done))| row(second, *answered, *done));
+        let lines: Vec<String> = std::iter::once(head.clone()).chain(rows).collect();
+        let read = parsed(&lines.join("\n")).unwrap();
+        assert!(read.assumptions.iter().any(|text| text.contains("may not be a whole one")));
+        read.trials[0].figure("qps")
+    };
+    let mut rows = vec![(1_000, true); 5];
+    rows.push((10, true));
+    assert_eq!(qps(&rows), Some(1_000.0));
+    // Seconds that were not over count neither with their answers nor with their time.
+    rows[5] = (10, false);
+    assert_eq!(qps(&rows), Some(1_000.0));
+    assert_eq!(qps(&[(1_000, true), (0, true), (500, true)]), Some(500.0));
+    assert_eq!(qps(&[(10, true)]), Some(10.0));
+}
+
+#[test]
 fn shotgun_in_finer_steps_has_the_percentiles() {
     let options = Options { shotgun_unit: 10_000, ..Options::default() };
     let read = parsed(&export(&own(), export::Format::Shotgun, options)).unwrap();

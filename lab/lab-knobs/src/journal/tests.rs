@@ -24,7 +24,7 @@ fn saved() -> Line {
 #[test]
 fn a_journal_that_is_in_use_is_left_alone_and_one_that_is_not_is_restored_and_removed() {
     let folder = folder();
-    let mut journal = Journal::create(folder.path(), 7).unwrap();
+    let mut journal = Journal::create(folder.path(), 7, 1).unwrap();
     journal.append(&saved()).unwrap();
     assert_eq!(restored(folder.path()).unwrap(), []);
     let path = journal.path().to_owned();
@@ -43,6 +43,23 @@ fn a_journal_that_is_in_use_is_left_alone_and_one_that_is_not_is_restored_and_re
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     assert_eq!(restored(folder.path()).unwrap(), []);
     assert_eq!(restored(&folder.path().join("none")).unwrap(), []);
+}
+
+#[test]
+fn a_journal_of_a_process_with_the_same_numbers_is_left_alone() {
+    let folder = folder();
+    let mut first = Journal::create(folder.path(), 7, 1).unwrap();
+    first.append(&saved()).unwrap();
+    let text = fs::read_to_string(first.path()).unwrap();
+    assert!(Journal::create(folder.path(), 7, 1).is_err(), "it has two owners");
+    let second = Journal::create(folder.path(), 7, 2).unwrap();
+    assert_eq!(fs::read_to_string(first.path()).unwrap(), text);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    // What the first one saved is still restored by whoever comes later.
+    second.remove().unwrap();
+    drop(first);
+    let left = restored(folder.path()).unwrap();
+    assert_eq!(left.iter().map(|left| left.restored).collect::<Vec<_>>(), [1]);
 }
 
 #[test]
@@ -139,7 +156,7 @@ fn a_folder_that_others_can_write_to_is_refused() {
     let folder = folder();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     assert!(restored(folder.path()).is_err());
-    assert!(Journal::create(folder.path(), 7).is_err());
+    assert!(Journal::create(folder.path(), 7, 1).is_err());
 }
 
 #[test]

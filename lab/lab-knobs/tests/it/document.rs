@@ -37,7 +37,12 @@ Some claims contradict each other, and two name what Linux does anyway: `tcp_sac
 - One trial at a time changes settings of the machine (`--host`): its keeper has a lock of the folder until all is restored. A second
   one waits for 5 s and is refused. Trials in network namespaces do not wait for each other.
 - Settings that this kernel or a network namespace lacks are reported before anything starts, with the reason.
-- A queueing discipline that somebody has configured is not touched, since it could not be restored exactly.
+- With `--host`, sysctls that change others with them are refused, as only the named one would be restored: `net.ipv4.ip_forward`,
+  `net.ipv4.conf` and `net.ipv6.conf` of `all` and `default`, `disable_ipv6`, `forwarding` and `mtu` of an interface in `net.ipv6.conf`,
+  and `vm.dirty_bytes`, `vm.dirty_ratio`, `vm.overcommit_kbytes` and their counterparts. No setting of the list below is one of them. In
+  namespaces those of `net` can be tried.
+- A queueing discipline that somebody has configured is not touched, since it could not be restored exactly. Nor is one of the machine that the
+  kernel chose when `net.core.default_qdisc` was another one.
 - A process manager that kills a whole control group with SIGKILL (systemd after `TimeoutStopSec`) kills the keeper, too.
 
 ## Names

@@ -149,9 +149,127 @@ fn a_machine_that_disturbs_too_much_makes_the_trial_invalid() {
     }
     let every = |n| tune(&short(), &mut Disturbed(Server::new(&[], 1), 0, n), &|| false).unwrap();
     let invalid = every(2).invalid_because;
-    assert!(invalid.iter().any(|why| why.contains("are disturbed, such as: late")), "{invalid:?}");
+    let screening = "of the screening are disturbed, such as: late";
+    assert!(invalid.iter().any(|why| why.contains(screening)), "{invalid:?}");
     let quiet = every(20);
     assert!(quiet.invalid_because.is_empty() && quiet.notes.len() == 1, "{quiet:?}");
+}
+
+/// A server that is measured on a machine which disturbs some measurements.
+struct At<F> {
+    server: Server,
+    stage: Stage,
+    high: Vec<usize>,
+    is_disturbed: F,
+}
+
+impl<F: Fn(Stage, &[usize]) -> bool> Tuned for At<F> {
+    type Error = std::convert::Infallible;
+    fn set(&mut self, high: &[usize]) -> Result<(), Self::Error> {
+        self.high = high.to_vec();
+        self.server.set(high)
+    }
+    fn measure(
+        &mut self,
+        seed: u64,
+    ) -> Result<Option<lab_experiment::Measured<Values>>, Self::Error> {
+        let mut measured = self.server.measure(seed)?;
+        let disturbed = (self.is_disturbed)(self.stage, &self.high);
+        if let Some(measured) = measured.as_mut().filter(|_| disturbed) {
+            measured.faults.push(lab_experiment::disturbance::Fault::invalid("late"));
+        }
+        Ok(measured)
+    }
+    fn restore(&mut self) -> Result<(), Self::Error> {
+        self.server.restore()
+    }
+    fn passed(&mut self, stage: Stage, done: usize, all: usize) {
+        // What follows the last measurement of the screening is fresh data.
+        let is_last = stage == Stage::Screening && done == all;
+        self.stage = if is_last { Stage::Confirmation } else { stage };
+    }
+}
+
+fn disturbed_at(is_disturbed: impl Fn(Stage, &[usize]) -> bool) -> (Trial, Vec<Verdict>) {
+    let does =
+        [Does { knob: 1, p99: -0.3, failures: 0.0 }, Does { knob: 3, p99: -0.3, failures: 0.0 }];
+    let server = Server::new(&does, 2);
+    let mut at = At { server, stage: Stage::Screening, high: Vec::new(), is_disturbed };
+    let trial = tune(&short(), &mut at, &|| false).unwrap();
+    let verdicts = [1, 3].map(|knob| trial.knobs[knob].verdict).to_vec();
+    (trial, verdicts)
+}
+
+#[test]
+fn fresh_data_that_is_disturbed_confirms_nothing_however_quiet_the_screening_was() {
+    use Verdict::{Better, Unconfirmed};
+    let (quiet, verdicts) = disturbed_at(|_, _| false);
+    assert!(quiet.invalid_because.is_empty() && verdicts == [Better; 2], "{verdicts:?}");
+    let (all, verdicts) = disturbed_at(|stage, _| stage == Stage::Confirmation);
+    assert_eq!(verdicts, [Unconfirmed; 2]);
+    let [why] = &*all.invalid_because else { panic!("{:?}", all.invalid_because) };
+    assert!(why.contains("of the confirmation are disturbed, such as: late"), "{why}");
+    assert!(all.knobs[1].because[0].contains("disturbed"), "{:?}", all.knobs[1].because);
+    // The baseline is what both are compared with.
+    let baseline = |stage, high: &[usize]| stage == Stage::Confirmation && high.is_empty();
+    let (trial, verdicts) = disturbed_at(baseline);
+    assert!(!trial.invalid_because.is_empty() && verdicts == [Unconfirmed; 2], "{verdicts:?}");
+}
+
+#[test]
+fn a_setting_whose_own_measurements_are_disturbed_is_not_confirmed() {
+    use Verdict::{Better, Unconfirmed};
+    let own = |stage, high: &[usize]| stage == Stage::Confirmation && high == [3];
+    // A third of all fresh data would be too much by itself: every second time is a sixth.
+    let count = Cell::new(0);
+    let half = |stage, high: &[usize]| {
+        count.set(count.get() + usize::from(own(stage, high)));
+        own(stage, high) && count.get().is_multiple_of(2)
+    };
+    let mut plan = short();
+    plan.retries = 0;
+    let does =
+        [Does { knob: 1, p99: -0.3, failures: 0.0 }, Does { knob: 3, p99: -0.3, failures: 0.0 }];
+    let server = Server::new(&does, 2);
+    let mut at = At { server, stage: Stage::Screening, high: Vec::new(), is_disturbed: half };
+    let trial = tune(&plan, &mut at, &|| false).unwrap();
+    assert_eq!([1, 3].map(|knob| trial.knobs[knob].verdict), [Better, Unconfirmed]);
+    let name = &plan.knobs[3].name;
+    let [why] = &*trial.invalid_because else { panic!("{:?}", trial.invalid_because) };
+    assert!(why.contains(&format!("of {name} on fresh data are disturbed")), "{why}");
+}
+
+/// A closed loop whose server answers nothing in four of five measurements with a setting.
+struct Silent(u32, Vec<usize>);
+
+impl Tuned for Silent {
+    type Error = std::convert::Infallible;
+    fn set(&mut self, high: &[usize]) -> Result<(), Self::Error> {
+        self.1 = high.to_vec();
+        Ok(())
+    }
+    fn measure(&mut self, _: u64) -> Result<Option<lab_experiment::Measured<Values>>, Self::Error> {
+        self.0 += 1;
+        let set = self.1.contains(&1);
+        let silent = set && !self.0.is_multiple_of(5);
+        // When it answers, it answers more.
+        let rate = if set { 1.1e6 } else { 1e6 } + f64::from(self.0 % 7);
+        let value = [("qps".to_owned(), if silent { 0.0 } else { rate })].into();
+        Ok(Some(lab_experiment::Measured { value, faults: Vec::new() }))
+    }
+    fn restore(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_setting_with_which_nothing_is_answered_is_judged_by_these_measurements_too() {
+    let plan = TuningPlan { primary: "qps".to_owned(), closed_loop: true, ..short() };
+    let trial = tune(&plan, &mut Silent(0, Vec::new()), &|| false).unwrap();
+    let knob = &trial.knobs[1];
+    assert_eq!(knob.verdict, Verdict::Worse, "{knob:?}");
+    assert!(trial.notes.iter().any(|note| note.contains("no query was answered")));
+    assert!(!trial.notes.iter().any(|note| note.contains("left out")), "{:?}", trial.notes);
 }
 
 #[test]

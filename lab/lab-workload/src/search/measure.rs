@@ -78,7 +78,7 @@ impl Resolver {
         });
         let at = first.and_then(|first| asked.iter().position(|name| *name == first));
         // The server ends its walk at the first name that is not denied, and the client ends its own
-        // if that is an answer for it. Where all names are denied, the client walks itself.
+        // if that is an answer for it. Where all names are denied, or one fails, the client walks itself.
         let rest = at.and_then(|at| asked.get(at..)).unwrap_or_default();
         let decides = rest.iter().position(|name| found(name) != Found::NoName);
         let ends = decides.and_then(|decides| rest.get(..=decides)).filter(|by_server| {

@@ -1,6 +1,6 @@
 //! What `resolv.conf` says about searching (resolv.conf(5)).
 
-use super::NDOTS_MAX;
+use super::{Libc, NDOTS_MAX};
 use nodens_wire::Name;
 
 /// Names with fewer dots go through the search list first, where nothing is said.
@@ -13,8 +13,10 @@ const NOT_MODELLED: [&str; 2] = ["no-aaaa", "single-request"];
 /// The part of `resolv.conf` that decides which names a lookup asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvConf {
-    /// The search list: of several lines with `search` or `domain` the last one.
+    /// The search list of glibc and Go: of several lines with `search` or `domain` the last one.
     pub search: Vec<String>,
+    /// That of musl, which takes all words behind `domain`.
+    pub musl_search: Vec<String>,
     /// `ndots`, at most 15.
     pub ndots: usize,
     /// Lines that resolvers ignore, and options that the model does not know.
@@ -37,7 +39,7 @@ pub struct ResolvConfError {
 
 impl Default for ResolvConf {
     fn default() -> Self {
-        Self { search: Vec::new(), ndots: NDOTS, notes: Vec::new() }
+        Self { search: Vec::new(), musl_search: Vec::new(), ndots: NDOTS, notes: Vec::new() }
     }
 }
 
@@ -48,7 +50,22 @@ impl ResolvConf {
         for (at, line) in text.lines().enumerate() {
             conf.line(at + 1, line)?;
         }
+        if conf.search.is_empty() {
+            conf.notes.push(format!(
+                "{}:1: no line has `search` or `domain`: glibc and Go then search the domain of the host's name, which this file \
+                 does not have; give it with --search instead of the file",
+                text.lines().count() + 1
+            ));
+        }
         Ok(conf)
+    }
+
+    /// The search list of a resolver.
+    pub fn list(&self, libc: Libc) -> &[String] {
+        match libc {
+            Libc::Musl => &self.musl_search,
+            Libc::Glibc | Libc::Go => &self.search,
+        }
     }
 
     fn line(&mut self, number: usize, line: &str) -> Result<(), ResolvConfError> {
@@ -81,8 +98,12 @@ impl ResolvConf {
                 if self.search.is_empty() {
                     return Err(wrong((at, keyword), "a domain name behind it"));
                 }
-                if keyword == "domain" {
+                self.musl_search.clone_from(&self.search);
+                if keyword == "domain" && self.search.len() > 1 {
                     self.search.truncate(1);
+                    self.notes.push(format!(
+                        "{number}:{at}: of several words behind `domain` musl searches all, glibc and Go the first"
+                    ));
                 }
             }
             "options" => {

@@ -52,6 +52,17 @@ fn only_musl_ends_where_a_name_has_no_data() {
 }
 
 #[test]
+fn only_musl_ends_where_the_server_fails() {
+    let asked = |libc| walk(&resolver(libc), "web", "web.svc.cluster.local SERVFAIL").len();
+    assert_eq!([Libc::Glibc, Libc::Musl, Libc::Go].map(asked), [4, 2, 4]);
+    // A server that walks the list passes a failure on, and the client goes as far as it would alone.
+    let fails = "web.svc.cluster.local SERVFAIL\nweb.cluster.local";
+    let all = [Libc::Glibc, Libc::Musl, Libc::Go];
+    let asked = all.map(|libc| course(libc, Measure::Autopath, "web", fails));
+    assert_eq!(asked, [(3, 2, 0), (2, 2, 0), (3, 2, 0)]);
+}
+
+#[test]
 fn too_long_candidates_end_the_list_of_glibc_and_are_left_out_by_the_others() {
     let long = vec!["a".repeat(49); 5].join(".");
     let asked = |libc| {
@@ -211,10 +222,17 @@ fn resolv_conf_is_read_as_resolvers_read_it() {
             "7:1: `serach` is ignored, resolvers know nameserver, domain, search, sortlist, options",
         ]
     );
-    assert_eq!(ResolvConf::parse(""), Ok(ResolvConf::default()));
     let read = |text: &str| ResolvConf::parse(text).unwrap();
+    assert_eq!(ResolvConf { notes: Vec::new(), ..read("") }, ResolvConf::default());
     assert_eq!((read("options ndots:99").ndots, ResolvConf::default().ndots), (15, 1));
-    assert_eq!(read("search x.example\ndomain y.example z.example").search, ["y.example"]);
+    let conf = read("search x.example\ndomain y.example z.example");
+    assert_eq!(conf.list(Libc::Glibc), ["y.example"]);
+    assert_eq!(conf.list(Libc::Go), ["y.example"]);
+    assert_eq!(conf.list(Libc::Musl), ["y.example", "z.example"]);
+    assert_eq!(read("domain y.example\nsearch z.example").list(Libc::Musl), ["z.example"]);
+    let missing = &read("nameserver 10.96.0.10\noptions ndots:5\n").notes;
+    let [note] = &**missing else { panic!("{missing:?}") };
+    assert!(note.starts_with("3:1: ") && note.contains("--search"), "{note}");
     for (text, expected) in [
         ("options ndots:x", "1:9: `ndots:x`, expected ndots: and a number"),
         ("options ndots:", "1:9: `ndots:`, expected ndots: and a number"),

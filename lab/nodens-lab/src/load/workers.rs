@@ -1,6 +1,7 @@
 //! A load by several processes: those of this machine (`--workers`), or each by itself (`--worker`), as
 //! the Pods of an Indexed Job.
 
+mod clock;
 mod job;
 mod local;
 pub(super) mod start;
@@ -236,6 +237,10 @@ pub(super) fn work(
     let about = super::about(args, collector, workload, warm_up);
     let mut result = lab_result::convert(config, &outcome, about);
     result.run.clock = watch.start.clock();
+    if let Some(why) = watch.start.moved() {
+        (result.verdict.valid, result.verdict.only_late) = (false, false);
+        result.verdict.invalid_because.push(why);
+    }
     result.requirements = args.require.judge(&result);
     term::all(&format!("{}\n", lab_result::to_json_line(&result)))?;
     Ok(part_exit(outcome.interrupted))

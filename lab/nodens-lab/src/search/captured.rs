@@ -35,7 +35,7 @@ pub(super) fn run(
         _ => bail!("--libc with several resolvers, expected one: a capture is worked out for one"),
     };
     let given = !args.search.is_empty() || args.resolv_conf.is_some();
-    let search = conf.search.iter().map(|domain| Name::parse(domain));
+    let search = conf.list(libc).iter().map(|domain| Name::parse(domain));
     let search = search.collect::<Result<Vec<_>, _>>().context("the search list")?;
     let options = Options {
         search: given.then_some(search),

@@ -87,6 +87,8 @@ pub(super) struct Row {
 pub(super) struct Lookups<'a> {
     pub(super) texts: &'a [String],
     pub(super) search: &'a [String],
+    /// The list as musl takes it.
+    pub(super) musl_search: &'a [String],
     pub(super) ndots: usize,
     pub(super) existing: Option<&'a Existing>,
     pub(super) times: &'a [ZoneTime],
@@ -95,7 +97,8 @@ pub(super) struct Lookups<'a> {
 
 impl Lookups<'_> {
     pub(super) fn resolver(&self, libc: Libc) -> Resolver {
-        Resolver { libc, search: self.search.to_vec(), ndots: self.ndots }
+        let search = if libc == Libc::Musl { self.musl_search } else { self.search };
+        Resolver { libc, search: search.to_vec(), ndots: self.ndots }
     }
 
     /// What one lookup sends.

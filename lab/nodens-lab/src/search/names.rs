@@ -21,7 +21,8 @@ pub(super) fn run(args: &Args, conf: &ResolvConf) -> Result<String> {
     let existing = existing.transpose()?;
     let lookups = Lookups {
         texts: &texts,
-        search: &conf.search,
+        search: conf.list(Libc::Glibc),
+        musl_search: conf.list(Libc::Musl),
         ndots: conf.ndots,
         existing: existing.as_ref(),
         times: &args.time,
@@ -127,6 +128,7 @@ fn one_walk(lookups: &Lookups<'_>, text: &str, walk: &[Name]) -> String {
             Found::Addresses => (Style::Good, "found"),
             Found::NoData => (Style::Bad, "no address"),
             Found::NoName => (Style::Bad, "NXDOMAIN"),
+            Found::Failed => (Style::Bad, "SERVFAIL"),
         };
         let answer = term::paint(style, answer);
         lines.push_str(&format!("  {text_of:width$}  A, AAAA  {answer}\n"));
@@ -197,6 +199,7 @@ fn as_json(lookups: &Lookups<'_>, groups: &[Group]) -> Value {
                 Found::Addresses => "addresses",
                 Found::NoData => "no data",
                 Found::NoName => "NXDOMAIN",
+                Found::Failed => "SERVFAIL",
             };
             json!({"name": name.to_string(), "answer": found})
         };

@@ -46,7 +46,14 @@ fn a_setting_that_matters_is_found_and_confirmed_and_one_that_does_not_is_not() 
     let file = result(folder.path());
     let knob = |name: &str| file.knobs.iter().find(|knob| knob.knob == name).unwrap();
     let wait = knob("server:wait");
-    assert_eq!(wait.verdict, Verdict::Worse, "{text}");
+    // A busy machine may make the trial INVALID, which is said, and is no failure of it. Fresh data that is
+    // disturbed confirms nothing.
+    let disturbed = wait.because.iter().any(|why| why.contains("are disturbed"));
+    let (verdict, said) = match disturbed && !file.invalid_because.is_empty() {
+        false => (Verdict::Worse, "of 3 settings: worse: server:wait"),
+        true => (Verdict::Unconfirmed, "of 3 settings: not confirmed: server:wait"),
+    };
+    assert_eq!(wait.verdict, verdict, "{text}");
     let effect = wait.effect.as_ref().unwrap();
     assert!(effect.named == Some(1) && effect.estimate > 1.0, "{effect:?}");
     assert!(wait.confirmation.as_ref().unwrap().pairs >= 6);
@@ -56,10 +63,9 @@ fn a_setting_that_matters_is_found_and_confirmed_and_one_that_does_not_is_not() 
     // Three settings and fold-over: 8 combinations and a baseline in each of 3 blocks.
     let screening = file.measurements.iter().filter(|one| one.phase == "screening");
     assert_eq!((file.plan.runs, screening.count()), (8, 27));
-    assert!(text.contains("of 3 settings: worse: server:wait"), "{text}");
+    assert!(text.contains(said), "{text}");
     let page = std::fs::read_to_string(folder.path().join("result.html")).unwrap();
     assert!(page.contains("Effects on p50") && page.contains("server:wait"));
-    // A busy machine may make it INVALID, which is said, and is no failure of the trial.
     let code = output.status.code();
     assert!(code == Some(0) || (code == Some(3) && text.contains("INVALID")), "{code:?}: {text}");
 }

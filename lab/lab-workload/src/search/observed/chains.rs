@@ -54,7 +54,7 @@ pub(super) struct Chained {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     answer: Option<Found>,
-    /// The server failed; a resolver continues as if there were no such name.
+    /// The server failed; most resolvers continue as if there were no such name.
     failed: bool,
 }
 
@@ -299,7 +299,7 @@ impl Chain {
         [Found::Addresses, Found::NoData, Found::NoName]
             .into_iter()
             .find(|wanted| any(*wanted))
-            .or_else(|| answers().any(|asked| asked.failed).then_some(Found::NoName))
+            .or_else(|| answers().any(|asked| asked.failed).then_some(Found::Failed))
     }
 
     /// Whether another name may be asked for: the last one was not found.
@@ -310,7 +310,7 @@ impl Chain {
     /// Counts the queries for the name if it was denied, and how long its answers took.
     fn close_name(&mut self, waits: &mut HashMap<u32, (u64, u64)>) {
         let found = self.found();
-        if matches!(found, Some(Found::NoData | Found::NoName)) {
+        if matches!(found, Some(Found::NoData | Found::NoName | Found::Failed)) {
             self.denied += self.asked.iter().flatten().count() as u64;
         }
         if found.is_some() {

@@ -48,16 +48,21 @@ fn minimum(message: &[u8], rdata: &std::ops::Range<usize>) -> u32 {
     last.map_or(0, |octets| u32::from_be_bytes(*octets))
 }
 
-/// What each name turned out to be: addresses of any type before no data before no name.
+/// What each name turned out to be: addresses of any type before no data before no name before failures.
 pub(super) fn found(events: &[Event]) -> HashMap<u32, Found> {
     let rank = |found| match found {
-        Found::Addresses => 2,
-        Found::NoData => 1,
-        Found::NoName => 0,
+        Found::Addresses => 3,
+        Found::NoData => 2,
+        Found::NoName => 1,
+        Found::Failed => 0,
     };
     let mut all: HashMap<u32, Found> = HashMap::new();
     for event in events {
-        let Some(Says::Found(found, _)) = event.says else { continue };
+        let found = match event.says {
+            Some(Says::Found(found, _)) => found,
+            Some(Says::Failed) => Found::Failed,
+            Some(Says::Truncated) | None => continue,
+        };
         let known = all.entry(event.name).or_insert(found);
         if rank(found) > rank(*known) {
             *known = found;

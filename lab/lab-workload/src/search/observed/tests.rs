@@ -80,7 +80,11 @@ fn query(id: u16, name: &Name, qtype: Type) -> Vec<u8> {
 fn response(id: u16, name: &Name, qtype: Type, found: Found) -> Vec<u8> {
     use nodens_wire::builder::Builder;
     use nodens_wire::record::{Record, Section};
-    let rcode = if found == Found::NoName { Rcode::NXDOMAIN } else { Rcode::NOERROR };
+    let rcode = match found {
+        Found::NoName => Rcode::NXDOMAIN,
+        Found::Failed => Rcode::SERVFAIL,
+        Found::Addresses | Found::NoData => Rcode::NOERROR,
+    };
     let flags = Flags(Flags::QR | Flags::RA).with_rcode(rcode);
     let mut out = Vec::new();
     let mut builder = Builder::new(&mut out, id, flags);
@@ -232,6 +236,23 @@ fn what_is_asked_once_more_after_a_failure_is_the_same_lookup() {
     assert_eq!((observed.queries, observed.repeated), (18, 0));
     assert_eq!(rows(&observed), ["www.example.org: 1, 18, 16"]);
     assert_eq!(queries_with(&observed, Measure::AsItIs), 10);
+}
+
+#[test]
+fn a_failure_ends_what_musl_would_ask_and_not_what_glibc_does() {
+    let fails = "www.example.org\nwww.example.org.svc.cluster.local SERVFAIL";
+    let existing: Existing = fails.parse().unwrap();
+    let mut pod = Pod::new(1, POD, 5);
+    let names = pod.look_up("www.example.org", &existing);
+    let with = |libc| {
+        let search = Some(list(POD));
+        let options = Options { libc, search, ..options() };
+        let observed = observe(pod.records.clone(), &options);
+        assert_eq!(observed.queries, 2 * names as u64);
+        queries_with(&observed, Measure::AsItIs)
+    };
+    let all = [Libc::Glibc, Libc::Musl, Libc::Go].map(with);
+    assert_eq!(all, [2 * names as u64, 4, 2 * names as u64]);
 }
 
 #[test]

@@ -4,8 +4,11 @@
 //! Once all have, the page has the start, a second ahead. The address of the page has a secret of the load:
 //! whoever does not know it can neither take part in the load nor end it. Of the fetches, the quickest tells best how the worker's clock stands to that of the
 //! page: the clock there was read at some moment of the fetch, and so the difference is known to half of
-//! the time it took. The start is by the page's clock.
+//! the time it took. The start is by the page's clock. A clock that is set meanwhile makes all fetches before
+//! that worthless: they no longer agree with the newest one. After the worker has said that it is ready this ends
+//! the load, since the start may be by the clock as it was.
 
+use super::clock::{Compared, Moment, own_time, unix};
 use super::token::Token;
 use crate::counters::{self, Endpoint};
 use crate::http::{self, Page};
@@ -187,11 +190,6 @@ fn page(state: &mut State, asked: &Question, workers: usize) -> Page {
     Page::found("application/json", format!("{body}\n"))
 }
 
-fn unix(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// How a load waits for its start.
 pub(in crate::load) enum StartLine {
     /// It does not.
@@ -226,13 +224,25 @@ impl StartLine {
             }
             std::thread::sleep(STEP.min(left().saturating_sub(before)));
         }
+        if let Self::From(asking) = self {
+            asking.started(Moment::now());
+        }
         Ok(Some(start))
     }
 
     /// How the clock of this machine stands to that of the page.
     pub(in crate::load) fn clock(&self) -> Option<ClockOffset> {
         match self {
-            Self::From(asking) => asking.clock,
+            Self::From(asking) => asking.clock.map(|best| best.clock),
+            _ => None,
+        }
+    }
+
+    /// Why this worker did not start with the others: this machine's clock was set between the comparison of the
+    /// clocks and the start.
+    pub(in crate::load) fn moved(&self) -> Option<String> {
+        match self {
+            Self::From(asking) => asking.moved.clone(),
             _ => None,
         }
     }
@@ -241,21 +251,24 @@ impl StartLine {
 /// A worker that asks for the start.
 pub(in crate::load) struct Asking {
     endpoint: Endpoint,
-    clock: Option<ClockOffset>,
+    /// The best comparison of those that agree with the newest one.
+    clock: Option<Compared>,
     fetches: u32,
+    moved: Option<String>,
 }
 
 /// What one fetch said.
 struct Fetch {
     /// By the clock of the page.
     start: Option<u64>,
-    clock: ClockOffset,
+    compared: Compared,
 }
 
 impl Asking {
     pub(super) fn new(desk: &Desk, worker: Worker, plan: u64) -> Self {
         let path = format!("/{}?worker={worker}&plan={plan:016x}", desk.token.text());
-        Self { endpoint: Endpoint::new(desk.authority.clone(), path), clock: None, fetches: 0 }
+        let endpoint = Endpoint::new(desk.authority.clone(), path);
+        Self { endpoint, clock: None, fetches: 0, moved: None }
     }
 
     /// Asks until all are ready; the start by this machine's clock.
@@ -266,12 +279,11 @@ impl Asking {
                 return Err("interrupted".to_owned());
             }
             match self.fetch()? {
-                Ok(Fetch { start, clock }) => {
+                Ok(Fetch { start, compared }) => {
+                    let best = self.best(compared)?;
                     self.compared();
-                    let best = self.clock.filter(|best| best.within_ns <= clock.within_ns);
-                    let best = *self.clock.insert(best.unwrap_or(clock));
                     if let Some(start) = start {
-                        return Ok(UNIX_EPOCH + Duration::from_nanos(own_time(start, best)));
+                        return Ok(UNIX_EPOCH + Duration::from_nanos(own_time(start, best.clock)));
                     }
                 }
                 Err(error) => failure = Some(error),
@@ -280,6 +292,26 @@ impl Asking {
         }
         let failure = failure.map_or(String::new(), |error| format!(" ({error:#})"));
         Err(format!("not all workers were ready within {PATIENCE:?}{failure}"))
+    }
+
+    /// The best comparison, with the newest one. One that does not agree with the newest is of a time before a clock
+    /// was set, or slewed for long; a step after the worker has said that it is ready is final.
+    fn best(&mut self, newest: Compared) -> Result<Compared, String> {
+        let step = self.clock.and_then(|best| best.step(&newest));
+        if let Some(seconds) = step.filter(|_| self.fetches >= FETCHES_MIN - 1) {
+            let there = &self.endpoint.authority;
+            return Err(format!(
+                "a clock was set by {seconds:.3} s while the workers waited for the start, here or at http://{there}: \
+                 begin again once it is right"
+            ));
+        }
+        let best = self.clock.filter(|best| best.is_better(&newest)).unwrap_or(newest);
+        Ok(*self.clock.insert(best))
+    }
+
+    /// Looks at the clock once more when the load begins.
+    fn started(&mut self, now: Moment) {
+        self.moved = self.clock.and_then(|best| best.at.moved_until(now));
     }
 
     /// One more comparison of the clocks. The start is given when all are ready, and so soon that there
@@ -293,7 +325,7 @@ impl Asking {
 
     /// Asks once. The outer error is final: there will be no start.
     fn fetch(&self) -> Result<Result<Fetch>, String> {
-        let (before, clock) = (unix(SystemTime::now()), Instant::now());
+        let at = Moment::now();
         let (status, text) = match counters::fetch(&self.endpoint) {
             Ok(fetched) => fetched,
             Err(error) => return Ok(Err(error)),
@@ -302,7 +334,7 @@ impl Asking {
             let there = &self.endpoint.authority;
             return Err(format!("http://{there} knows no such worker: {}", plain(&text)));
         }
-        let took = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let took = u64::try_from(at.monotonic.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let page: Value = serde_json::from_str(&text).unwrap_or_default();
         if let Some(why) = page["refused"].as_str() {
             return Err(plain(why));
@@ -311,21 +343,17 @@ impl Asking {
             let error = anyhow::anyhow!("`{}` is no answer about a start", plain(&text));
             return Ok(Err(error));
         };
-        let here = i128::from(before) + i128::from(took / 2);
+        let here = i128::from(unix(at.wall)) + i128::from(took / 2);
         let offset_ns = i64::try_from(here - i128::from(there)).unwrap_or(i64::MAX);
         let clock = ClockOffset { offset_ns, within_ns: took.div_ceil(2) };
-        Ok(Ok(Fetch { start: page["start_unix_ns"].as_u64(), clock }))
+        let compared = Compared { clock, at };
+        Ok(Ok(Fetch { start: page["start_unix_ns"].as_u64(), compared }))
     }
 }
 
 /// What another machine said, for a terminal: on one line and without control characters.
 fn plain(text: &str) -> String {
     text.trim_end().chars().filter(|c| !c.is_control()).take(SAID_MAX).collect()
-}
-
-/// A time of the page's clock by this machine's.
-fn own_time(there: u64, clock: ClockOffset) -> u64 {
-    u64::try_from(i128::from(there) + i128::from(clock.offset_ns)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -353,7 +381,7 @@ mod tests {
             let begin = |index| {
                 let mut asking = asking(&opened, index, 7);
                 let stop = &stop;
-                scope.spawn(move || (asking.agree(stop).unwrap(), asking.clock.unwrap()))
+                scope.spawn(move || (asking.agree(stop).unwrap(), asking.clock.unwrap().clock))
             };
             let early = [begin(0), begin(1)];
             std::thread::sleep(Duration::from_millis(200));
@@ -367,13 +395,6 @@ mod tests {
             let off = own.duration_since(start).unwrap_or_else(|error| error.duration());
             assert!(off <= Duration::from_nanos(clock.within_ns), "{off:?}");
         }
-    }
-
-    #[test]
-    fn a_clock_that_is_ahead_starts_later_by_its_own_time() {
-        let clock = ClockOffset { offset_ns: 1_500, within_ns: 10 };
-        assert_eq!(own_time(10_000, clock), 11_500);
-        assert_eq!(own_time(10_000, ClockOffset { offset_ns: -1_500, ..clock }), 8_500);
     }
 
     #[test]
@@ -452,6 +473,57 @@ mod tests {
         let start = asking.agree(&AtomicBool::new(false)).unwrap();
         assert_eq!(asking.fetches, FETCHES_MIN);
         assert!(start > SystemTime::now(), "{:?}", start.elapsed());
+    }
+
+    /// A page for one worker, whose clock is set by 5 s after so many fetches, of which the first is the
+    /// quickest; it never has a start before the fetch after that.
+    fn page_that_is_set_after(fetches: u64) -> Asking {
+        let token = Token::new().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/{}", listener.local_addr().unwrap(), token.text());
+        let count = std::sync::atomic::AtomicU64::new(0);
+        http::serve(listener, move |path| {
+            let before = count.fetch_add(1, Ordering::Relaxed);
+            if before > 0 {
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            let set = if before >= fetches { 5_000_000_000 } else { 0 };
+            let now = unix(SystemTime::now()) + set;
+            let is_ready = question(path, &token).unwrap().ready && before > fetches;
+            let start = is_ready.then_some(now + 1_000_000_000);
+            let body = json!({ "start_unix_ns": start, "now_unix_ns": now });
+            Page::found("application/json", format!("{body}\n"))
+        });
+        Asking::new(&url.parse().unwrap(), Worker::new(0, 1).unwrap(), 7)
+    }
+
+    #[test]
+    fn a_clock_that_is_set_while_workers_wait_is_seen() {
+        let stop = AtomicBool::new(false);
+        let why = page_that_is_set_after(10).agree(&stop).unwrap_err();
+        assert!(why.contains("a clock was set by ") && why.contains(" s while the"), "{why}");
+        // Before it is ready a worker takes the clock as it is now.
+        let mut early = page_that_is_set_after(2);
+        let start = early.agree(&stop).unwrap();
+        let ahead = start.duration_since(SystemTime::now()).unwrap();
+        assert!(ahead < Duration::from_secs(2), "{ahead:?}");
+        let clock = early.clock.unwrap().clock;
+        assert!((clock.offset_ns + 5_000_000_000).abs() < 1_000_000_000, "{clock:?}");
+    }
+
+    #[test]
+    fn a_clock_that_is_slewed_changes_the_comparison_and_ends_nothing() {
+        let opened = opened();
+        let mut asking = asking(&opened, 0, 7);
+        asking.fetches = 100;
+        let at = Moment::now();
+        let compared =
+            |offset_ns, within_ns| Compared { clock: ClockOffset { offset_ns, within_ns }, at };
+        let mut best = |offset, within| asking.best(compared(offset, within)).unwrap().clock;
+        assert_eq!(best(0, 10_000).offset_ns, 0);
+        assert_eq!(best(15_000, 20_000).offset_ns, 0, "both may be true");
+        assert_eq!(best(40_000, 20_000).offset_ns, 40_000, "the clocks have drifted apart");
+        assert!(asking.best(compared(9_000_000, 20_000)).is_err());
     }
 
     #[test]
