@@ -182,6 +182,8 @@ pub const PROBE_INTERVAL_FACTOR_MAX: u32 = 4;
 pub const SIGHTINGS_MAX: u32 = 2;
 /// Aliases that are followed within a zone for one query; one more than CoreDNS follows behind the first.
 pub const ALIASES_MAX: usize = 10;
+/// RRsets that may prove what a response says: three for each alias and for the last name.
+pub const PROOFS_MAX: usize = 3 * (ALIASES_MAX + 1);
 /// Names of one RRset whose addresses are added to a response.
 pub const ADDITIONAL_NAMES_MAX: usize = 64;
 

@@ -20,7 +20,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, UNIX_EPOCH};
 
 const HOUR_S: u32 = 3600;
 const DAY_S: u32 = 24 * HOUR_S;
@@ -243,6 +243,7 @@ impl ZoneSigner {
         let how = (self.keys.as_slice(), self.denial);
         let signed = sign_zone(data, how, (serial.0, validity), goes_on)?;
         let head = Head { seen, denial: self.denial };
+        leftovers::remove(&self.folder, UNIX_EPOCH + Duration::from_secs(now_s));
         let temporary = self.write(&head, &signed.data, goes_on)?;
         // Who reads the file needs the memory.
         drop(signed);
@@ -280,7 +281,6 @@ impl ZoneSigner {
         data: &Data,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<PathBuf, SignFailure> {
-        leftovers::remove(&self.folder, SystemTime::now());
         let (temporary, mut file) = loop {
             let name = format!("{}{:08x}", leftovers::PREFIX, fastrand::u32(..));
             let temporary = self.folder.join(name);

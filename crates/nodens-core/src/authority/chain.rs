@@ -2,7 +2,7 @@
 
 use super::Others;
 use super::out::Out;
-use crate::limits::ALIASES_MAX;
+use crate::limits::{ALIASES_MAX, PROOFS_MAX};
 use nodens_wire::{Name, NameRef, Section, Type};
 use nodens_zone::data::{Data, Found, Rrset};
 
@@ -28,9 +28,6 @@ impl Link<'_> {
         }
     }
 }
-
-/// RRsets that may prove what a response says: three for each alias and for the last name.
-const PROOFS_MAX: usize = 3 * (ALIASES_MAX + 1);
 
 /// The aliases so far.
 #[derive(Default)]

@@ -38,11 +38,12 @@ mod tests {
             fs::write(folder.path().join(name), "").unwrap();
         }
         let left = || fs::read_dir(folder.path()).unwrap().count();
-        let now = SystemTime::now();
+        let written = folder.path().join("signed-0123abcd");
+        let now = fs::metadata(&written).unwrap().modified().unwrap();
         remove(folder.path(), now + AGE / 2);
         assert_eq!(left(), 3);
         remove(folder.path(), now + 2 * AGE);
         assert_eq!(left(), 2);
-        assert!(!folder.path().join("signed-0123abcd").exists());
+        assert!(!written.exists());
     }
 }
