@@ -138,7 +138,7 @@ fn compare(options: &Options, rows: &[Row], source: &Path) -> Result<bool> {
 fn built() -> Result<PathBuf> {
     let mut build = repo::cargo();
     repo::run(build.current_dir(repo::root()).args(["build", "--quiet", "--workspace", "--bins"]))?;
-    Ok(repo::root().join("target/debug/nodens"))
+    Ok(repo::target().join("debug/nodens"))
 }
 
 /// Asks Nodens about every row, several at a time; verdicts in the order of rows.

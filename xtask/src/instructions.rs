@@ -146,7 +146,7 @@ fn counts_of(what: &str) -> Result<Counts> {
         |arguments: &[&str]| repo::output(Command::new("git").current_dir(&root).args(arguments));
     let revision = git(&["rev-parse", "--verify", "--quiet", &format!("{what}^{{commit}}")])
         .with_context(|| format!("'{what}' is neither a file nor a revision"))?;
-    let tree = target(&root).join(format!("instructions-{}", &revision.trim()[..12]));
+    let tree = repo::target_of(&root).join(format!("instructions-{}", &revision.trim()[..12]));
     if !tree.exists() {
         let path = tree.to_string_lossy();
         git(&["worktree", "add", "--detach", &path, revision.trim()])?;
@@ -156,11 +156,6 @@ fn counts_of(what: &str) -> Result<Counts> {
     counts
 }
 
-/// Where cargo puts what it builds.
-fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
-}
-
 /// Builds the example of the tree at `root`; gives the program.
 fn build(root: &Path) -> Result<PathBuf> {
     // Not `cargo build` as it is usually called: these settings are part of what is measured.
@@ -168,7 +163,7 @@ fn build(root: &Path) -> Result<PathBuf> {
     cargo.current_dir(root).args(["build", "--quiet", "--release", "--example", "hits"]);
     cargo.args(["-p", "nodens-core"]).env_remove("RUSTFLAGS");
     repo::run(&mut cargo)?;
-    Ok(target(root).join("release/examples/hits"))
+    Ok(repo::target_of(root).join("release/examples/hits"))
 }
 
 /// Instructions per question of every scenario, several at a time.
@@ -176,7 +171,7 @@ fn count(root: &Path) -> Result<Counts> {
     let program = build(root)?;
     let scenarios = repo::output(&mut Command::new(&program))?;
     let scenarios: Vec<&str> = scenarios.lines().collect();
-    let folder = target(root).join("instructions");
+    let folder = repo::target_of(root).join("instructions");
     std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let mut counts = Counts::new();
@@ -225,7 +220,7 @@ fn total(profile: &str) -> Option<u64> {
 /// Prints the functions of a scenario with the instructions each executes itself.
 fn profile(scenario: &str) -> Result<()> {
     let root = repo::root();
-    let folder = target(&root).join("instructions");
+    let folder = repo::target_of(&root).join("instructions");
     std::fs::create_dir_all(&folder)?;
     let text = measure(&build(&root)?, scenario, &folder)?;
     let mut functions: Vec<(String, u64)> = by_function(&text).into_iter().collect();

@@ -13,7 +13,12 @@ pub(crate) fn root() -> PathBuf {
 
 /// Where cargo puts what it builds.
 pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    target_of(&root())
+}
+
+/// Where cargo puts what it builds of the working tree at `root`.
+pub(crate) fn target_of(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// Cargo, without what `cargo run` has told this process of its own package.

@@ -11,7 +11,7 @@ use programs::Program;
 use report::Report;
 
 /// More failures than this are no matter of a busy machine: nothing is run again.
-const AGAIN_MAX: usize = 8;
+const AGAIN_MAX: usize = 5;
 
 /// A test that failed, and the program that it is part of.
 struct Failed<'p> {
@@ -49,6 +49,10 @@ fn verdict(programs: &[Program], reports: &[Report]) -> anyhow::Result<bool> {
     });
     let again: Vec<_> = again.collect();
     if crashed > 0 || again.len() > AGAIN_MAX {
+        let ended_early = programs.iter().zip(reports).filter(|(_, report)| report.has_crashed());
+        ended_early
+            .for_each(|(program, _)| println!("failed, without a result: {}", program.target));
+        again.iter().for_each(|test| println!("failed: {} ({})", test.name, test.program.target));
         println!("{passed} passed, {} failed", again.len() + crashed);
         return Ok(false);
     }

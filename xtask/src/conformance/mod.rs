@@ -85,7 +85,7 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     let options = Options::parse(args)?;
     let started = Instant::now();
     let coredns = peers::coredns()?;
-    let target = target_directory()?;
+    let target = repo::target();
     let nodens = match &options.nodens {
         Some(path) => path.clone(),
         None => build_nodens(&target)?,
@@ -148,18 +148,6 @@ fn cases(
     // The slow ones first, so that none is left alone at the end.
     cases.sort_by_key(|case| std::cmp::Reverse((case.settings.pause, case.settings.silence)));
     Ok(cases)
-}
-
-fn target_directory() -> Result<PathBuf> {
-    let metadata = repo::output(repo::cargo().current_dir(repo::root()).args([
-        "metadata",
-        "--format-version=1",
-        "--no-deps",
-    ]))?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-    let target =
-        metadata["target_directory"].as_str().context("cargo metadata: no target_directory")?;
-    Ok(PathBuf::from(target))
 }
 
 fn build_nodens(target: &Path) -> Result<PathBuf> {

@@ -9,16 +9,17 @@ use serde::Deserialize;
 
 use crate::repo;
 
-/// What takes longest, first: nothing else would be left to run beside it at the end.
-const LONGEST: [&str; 4] = [
+/// The programs that take longest. They start first: started last, one of them would run on alone.
+const LONGEST: [&str; 5] = [
     "-p nodens --test it",
     "-p nodens-lab --test it",
+    "-p lab-tune --lib",
     "-p nodens-net --test it",
-    "-p nodens-core --test readmes",
+    "-p nodens-core --lib",
 ];
 
-/// The target of all examples in documentation.
-const EXAMPLES: &str = "--workspace --doc";
+/// The options with which `cargo test` runs all examples in documentation.
+const EXAMPLES: [&str; 2] = ["--workspace", "--doc"];
 
 /// How many of its tests run beside each other, for each CPU: nearly all of them wait, and it ends last.
 const LONGEST_THREADS: usize = 3;
@@ -32,8 +33,8 @@ pub(super) struct Program {
     executable: Option<PathBuf>,
     /// Where cargo runs it: the folder of its package.
     folder: PathBuf,
-    /// Whether it is of unit tests: these compute, where others mostly wait.
-    pub(super) computes: bool,
+    /// Whether it has unit tests: these compute, where integration tests mostly wait.
+    computes: bool,
 }
 
 impl Program {
@@ -41,12 +42,7 @@ impl Program {
     pub(super) fn command(&self, arguments: &[String]) -> Command {
         let Some(executable) = &self.executable else {
             let mut cargo = repo::cargo();
-            cargo.current_dir(&self.folder).args([
-                "test",
-                "--workspace",
-                "--no-fail-fast",
-                "--doc",
-            ]);
+            cargo.current_dir(&self.folder).args(["test", "--no-fail-fast"]).args(EXAMPLES);
             return cargo;
         };
         let mut command = Command::new("nice");
@@ -61,10 +57,10 @@ impl Program {
 
     /// Arguments with which it runs this test and no other; of examples, all of them.
     pub(super) fn only(&self, test: &str) -> Vec<String> {
-        if self.target == EXAMPLES {
-            return Vec::new();
+        match self.executable {
+            Some(_) => ["--exact", test].map(str::to_owned).to_vec(),
+            None => Vec::new(),
         }
-        ["--exact", test].map(str::to_owned).to_vec()
     }
 
     fn rank(&self) -> (usize, bool) {
@@ -98,7 +94,7 @@ struct Target {
 pub(super) fn build(arguments: &[String]) -> anyhow::Result<Option<Vec<Program>>> {
     let mut cargo = repo::cargo();
     cargo.arg("test").args(arguments);
-    cargo.args(["--no-run", "--quiet", "--message-format=json-render-diagnostics"]);
+    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let mut child = cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let lines = child.stdout.take().context("cargo has no output")?;
     let mut programs = Vec::new();
@@ -111,7 +107,7 @@ pub(super) fn build(arguments: &[String]) -> anyhow::Result<Option<Vec<Program>>
 
 /// The examples in the documentation of all libraries, which cargo builds and runs itself.
 pub(super) fn examples() -> Program {
-    Program { target: EXAMPLES.to_owned(), executable: None, folder: repo::root(), computes: true }
+    Program { target: EXAMPLES.join(" "), executable: None, folder: repo::root(), computes: true }
 }
 
 fn program(line: &str) -> Option<Program> {

@@ -21,7 +21,8 @@ impl Report {
             }
         }
         report.failed = failed(text);
-        // Without a result it has ended in the middle; without a name nobody knows what failed.
+        // A program that prints no result has ended before its last test. One that ends with an error and names no
+        // failed test cannot be run again test by test.
         report.has_crashed = !has_result || (!ended_well && report.failed.is_empty());
         if !ended_well || report.has_crashed {
             report.shown = text.lines().map(|line| without_verdict(line) + "\n").collect();
