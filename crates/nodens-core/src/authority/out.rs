@@ -172,14 +172,13 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     ) {
         for rrset in self.data.proof(name, found).iter() {
             let owner = Some(rrset.owner());
-            if !written.contains(&owner) {
-                written
-                    .iter_mut()
-                    .find(|slot| slot.is_none())
-                    .into_iter()
-                    .for_each(|slot| *slot = owner);
-                self.proof_of(rrset);
+            if written.contains(&owner) {
+                continue;
             }
+            if let Some(free) = written.iter_mut().find(|slot| slot.is_none()) {
+                *free = owner;
+            }
+            self.proof_of(rrset);
         }
     }
 

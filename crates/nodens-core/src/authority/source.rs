@@ -160,7 +160,7 @@ impl FileZone {
         files: &KnownFiles,
         sink: &Sink,
         directive: &'static str,
-        may_stay: fn(&LoadError) -> bool,
+        may_stay: impl Fn(&LoadError) -> bool,
     ) -> Result<(), LoadError> {
         _ = self.directive.set(directive);
         let earlier = files.find(&self.path(), &self.origin);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 /// What every name of a file that is being written begins with; eight hexadecimal digits follow.
 pub(super) const PREFIX: &str = "signed-";
-/// A file that nobody has written to for so long is nobody's: a writer does not pause.
+/// A temporary file that was not modified for this long is removed. Writing one takes minutes, so its writer has died.
 const AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Removes them from `folder`. One that cannot be looked at or removed stays, as it does no more harm than before.

@@ -26,8 +26,8 @@ impl Reading {
         Self { is_taken: Mutex::new(false), is_free: Condvar::new() }
     }
 
-    /// Waits until nobody else reads, but no longer than `patience`: a disk that does not answer must not hold up the
-    /// databases of others.
+    /// Waits until no other thread reads a database, at most for `patience`, and returns in either case: a disk that does
+    /// not answer must not delay databases on other disks.
     pub(super) fn turn(&self, patience: Duration) -> Turn<'_> {
         let waited = self.is_free.wait_timeout_while(self.lock(), patience, |is_taken| *is_taken);
         let (mut is_taken, _) = waited.unwrap_or_else(PoisonError::into_inner);

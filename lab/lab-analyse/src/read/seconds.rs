@@ -61,7 +61,7 @@ pub(super) fn read(text: &str) -> Result<Found, Fault> {
         ..Trial::default()
     });
     found.assume(
-        "it has percentiles of seconds and none of the run: a percentile of percentiles is none of the queries",
+        "it has the percentiles of each second, which do not give the percentile of the whole run",
     );
     found.assume("the last second may not be a whole one: where there are others, the rate of the run is theirs");
     Ok(found)

@@ -55,7 +55,7 @@ fn a_journal_of_a_process_with_the_same_numbers_is_left_alone() {
     let second = Journal::create(folder.path(), 7, 2).unwrap();
     assert_eq!(fs::read_to_string(first.path()).unwrap(), text);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-    // What the first one saved is still restored by whoever comes later.
+    // The first journal is still there, so the next run restores the settings that it lists.
     second.remove().unwrap();
     drop(first);
     let left = restored(folder.path()).unwrap();

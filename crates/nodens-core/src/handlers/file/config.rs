@@ -101,11 +101,10 @@ fn load(
     let sink = block.shared.sink.clone();
     let every = handler.reload;
     // Without another look the version before would stay for ever: the configuration is refused then.
-    let may_stay: fn(&LoadError) -> bool = match every.is_zero() {
-        true => |error| matches!(error, LoadError::NoRoom),
-        false => |error| {
-            matches!(error, LoadError::NoRoom | LoadError::Open(_) | LoadError::Changing)
-        },
+    let may_stay = |error: &_| match error {
+        LoadError::NoRoom => true,
+        LoadError::Open(_) | LoadError::Changing => !every.is_zero(),
+        LoadError::Content(_) | LoadError::Stopped | LoadError::Unchanged => false,
     };
     match zone.load(&block.shared.known::<KnownFiles>(), &sink, NAME, may_stay) {
         Ok(()) | Err(LoadError::Unchanged | LoadError::Stopped) => {}
