@@ -102,9 +102,13 @@ impl Connection {
         (std::mem::replace(&mut self.watched, wanted) != wanted).then_some(wanted)
     }
 
-    /// Writes as much as the kernel takes.
+    /// Writes as much as the kernel takes. Until the connection is set up that is nothing: whether it can be is for
+    /// [`Connection::establish`] to find out.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        while self.is_open && !self.unsent.is_empty() {
+        if !self.is_open {
+            return Ok(());
+        }
+        while !self.unsent.is_empty() {
             match self.pipe.write(&self.unsent) {
                 Ok(count) => _ = self.unsent.drain(..count.min(self.unsent.len())),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -149,5 +153,29 @@ impl Connection {
     /// Tells the other side that nothing more comes.
     pub(crate) fn close(&mut self) {
         self.pipe.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab_load::Transport;
+    use lab_load::transport::{Tls, Trust};
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    #[test]
+    fn a_connection_that_is_refused_is_not_set_up_whatever_is_sent_before_that_is_known() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        drop(listener);
+        let tls = Tls { trust: Trust::Anyone, ..Tls::default() };
+        let tls = Some(TlsSettings::new(&tls, Transport::Dot, target).unwrap());
+        let mut connection = Connection::dial(&Dial { target, tls }, None, 0, 0).unwrap();
+        // The refusal is there before the poller is asked.
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(connection.push(b"a message", 0));
+        connection.flush().unwrap();
+        assert!(matches!(connection.establish(0), Err(End::Io(_))));
     }
 }
