@@ -138,8 +138,8 @@ impl Keeper {
                 changes.added.len(),
                 changes.removed.len()
             );
-            sink.line(Level::Info, ORIGIN, text);
             area.serve(&changes);
+            sink.line(Level::Info, ORIGIN, text);
             all.push((index, configured, changes));
         }
         zone.set_members(now);
