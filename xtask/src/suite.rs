@@ -11,7 +11,7 @@ use programs::Program;
 use report::Report;
 
 /// More failures than this are no matter of a busy machine: nothing is run again.
-const AGAIN_MAX: usize = 5;
+const AGAIN_MAX: usize = 12;
 
 /// A test that failed, and the program that it is part of.
 struct Failed<'p> {

@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_first_server_that_knows_a_name_is_believed() {
-        let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let closed = nodens_testkit::free_address();
         let found = lookup_host("DNS.example", &[closed, server()]).unwrap();
         assert_eq!(found, [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x20; 16])]);
         let error = lookup_host("other.example", &[server()]).unwrap_err();

@@ -6,12 +6,12 @@
 
 #[allow(unsafe_code, reason = "an allocator cannot be written without it")]
 pub mod alloc;
+mod ports;
 mod turns;
 
+pub use ports::{free_address, free_port};
 pub use turns::{Turn, alone, among_few};
 
-use std::net::{TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait for anything that has to happen: long enough for a busy machine, short enough for a test that fails.
@@ -25,24 +25,6 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) -> Duration {
         std::thread::sleep(Duration::from_millis(2));
     }
     started.elapsed()
-}
-
-/// A port that was free for UDP and TCP on loopback a moment ago, below those that the system gives to clients, and
-/// another one each time.
-pub fn free_port() -> u16 {
-    const FIRST: u32 = 10_000;
-    const COUNT: u32 = 20_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        // Runs beside this one begin elsewhere.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed) + std::process::id().wrapping_mul(97);
-        let port = (FIRST + number % COUNT) as u16;
-        let free = TcpListener::bind(("127.0.0.1", port)).is_ok()
-            && UdpSocket::bind(("127.0.0.1", port)).is_ok();
-        if free {
-            return port;
-        }
-    }
 }
 
 /// Fails with the package to install if `tool` is missing.

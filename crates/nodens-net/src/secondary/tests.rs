@@ -189,7 +189,7 @@ fn without_zones_there_is_no_thread() {
 
 #[test]
 fn a_zone_comes_from_the_first_primary_that_has_it() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = nodens_testkit::free_address();
     let (refusing, _asked) = primary(|_, _| Reaction::Refuse(Rcode::REFUSED));
     let (cutting, _asked) = primary(|_, _| {
         let mut records = whole(7, &[1, 2]);
@@ -206,7 +206,7 @@ fn a_zone_comes_from_the_first_primary_that_has_it() {
 
 #[test]
 fn a_primary_that_stays_down_beside_one_that_answers_is_said_to_be_once() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = nodens_testkit::free_address();
     let (good, asked) = primary(|_, qtype| match qtype {
         Type::AXFR => Reaction::Records(whole(7, &[1, 2])),
         _ => Reaction::Records(vec![soa(7, 3600)]),
@@ -389,7 +389,7 @@ fn a_restart_goes_on_with_what_is_on_disk() {
     let queries: Vec<_> = asked.iter().take(3).map(|(_, qtype)| qtype).collect();
     assert_eq!(queries, [Type::AXFR, Type::SOA, Type::IXFR]);
     // Without a primary, and with differences for others.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = nodens_testkit::free_address();
     let third = run_stored(&[gone], folder);
     third.until(Some(8));
     third.until_said("Restored from disk: 1 zones, 8 records");
@@ -480,7 +480,7 @@ fn a_connection_ends_with_a_reset_so_that_its_port_is_free_again() {
 
 #[test]
 fn a_primary_that_cannot_be_reached_is_passed_over_for_zones_that_have_another() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = nodens_testkit::free_address();
     let (good, _asked) = primary(|_, _| Reaction::Records(whole(7, &[1, 2])));
     let running = run(&[gone, good]);
     running.until(Some(7));
@@ -560,7 +560,7 @@ fn a_version_that_is_no_catalog_is_not_stored() {
     assert!(failure.contains("not taken up as a catalog"), "{failure}");
     assert!(has_member(&first));
     drop(first);
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = nodens_testkit::free_address();
     let second = run(gone);
     second.until(Some(7));
     second.until_said("with 1 member zones: 1 added");

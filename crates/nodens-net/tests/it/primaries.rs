@@ -106,7 +106,7 @@ fn what_is_wrong_with_a_primary_within_tls_is_said() {
         _ = stream.read(&mut [0; 512]);
     }));
     assert!(plain.contains("tls: "), "{plain}");
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = nodens_testkit::free_address();
     assert_eq!(of(closed), "connection refused");
     // Another certificate, which nobody vouches for.
     let unknown = of(tls(&Authority::new(), &rustls::version::TLS13));
@@ -129,7 +129,7 @@ fn what_is_wrong_with_a_primary_over_quic_is_said() {
     let authority = Authority::new();
     let of =
         |address: SocketAddr| Secondary::start(&authority, &format!("quic://{address}")).failure();
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = nodens_testkit::free_address();
     let refused = of(closed);
     assert!(refused.ends_with(&format!("from quic://{closed}: connection refused")), "{refused}");
     // One that is silent.

@@ -433,7 +433,7 @@ fn addresses_of_every_form_are_taken_for_what_they_are() {
 fn dnsdist_names_its_clients() {
     let server =
         Server::start(".:0 {\n bind 127.0.0.1\n proxyproto {\n allow 127.0.0.1/32\n }\n whoami\n}");
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = nodens_testkit::free_address();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dnsdist.conf");
     let backend = |options: &str| {

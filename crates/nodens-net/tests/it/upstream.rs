@@ -2,6 +2,7 @@
 
 use super::client::{PATIENCE, framed};
 use nodens_wire::{Builder, Flags, Message, Section, Type, header};
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -85,6 +86,8 @@ type Script = Arc<dyn Fn(&Asked) -> Vec<Act> + Send + Sync>;
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
     count: Arc<AtomicUsize>,
+    /// The names of these questions.
+    names: Arc<Mutex<HashSet<String>>>,
     pub(crate) connections: Arc<AtomicUsize>,
     /// Source addresses and IDs of the questions over UDP.
     pub(crate) seen: Arc<Mutex<Vec<(SocketAddr, u16)>>>,
@@ -106,12 +109,17 @@ impl Upstream {
         let mut this = Self {
             address,
             count: Arc::default(),
+            names: Arc::default(),
             connections: Arc::default(),
             seen: Arc::default(),
             ended: Arc::default(),
             threads: Vec::new(),
         };
-        let script: Script = Arc::new(script);
+        let names = this.names.clone();
+        let script: Script = Arc::new(move |asked: &Asked| {
+            names.lock().unwrap().insert(asked.name());
+            script(asked)
+        });
         let state = (this.count.clone(), this.ended.clone(), script);
         let (seen, connections) = (this.seen.clone(), this.connections.clone());
         let of_udp = state.clone();
@@ -125,9 +133,14 @@ impl Upstream {
         Self::start(|asked| vec![Act::Send(asked.answer())])
     }
 
-    /// Questions so far.
+    /// Questions so far. A busy machine makes servers ask again.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
+    }
+
+    /// Whether this name was asked for.
+    pub(crate) fn knows_of(&self, name: &str) -> bool {
+        self.names.lock().unwrap().contains(name)
     }
 }
 

@@ -54,7 +54,7 @@ fn what_is_stored_is_there_before_the_primary_is_asked() {
     running.until(Some(7));
     until_stored(folder.path(), (7, 3));
     running.secondaries = None;
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = nodens_testkit::free_address();
     let again = run_stored(&[gone], folder.path());
     let since = Instant::now();
     while !again.service.restoring.is_done() {

@@ -4,7 +4,7 @@ use super::fake::{Query, host, primary, soa, whole};
 use crate::fixture::{Folder, Server, free_port, need};
 use nodens_wire::{Name, Rcode, Record, Type};
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -77,7 +77,7 @@ fn growing() -> SocketAddr {
 }
 
 fn closed() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    nodens_testkit::free_address()
 }
 
 /// What a start without a primary serves of these octets, and what it says of them.
