@@ -23,6 +23,8 @@ mod parts;
 
 pub use parts::{Parts, PartsError};
 
+use std::fmt;
+
 /// Bits of precision below the leading one.
 pub const BITS: u32 = 8;
 /// The fewest bits of a coarser histogram: buckets as wide as half of their lowest value.
@@ -53,7 +55,7 @@ impl Quantile {
 }
 
 /// Counts of durations; see the crate's documentation for the layout.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Histogram {
     /// Grown up to the highest bucket in use; empty while they are packed.
     counts: Vec<u64>,
@@ -68,6 +70,15 @@ pub struct Histogram {
     censored: u64,
     /// The lowest bound of any censored value; meaningless without one.
     floor: u64,
+}
+
+impl fmt::Debug for Histogram {
+    /// Thousands of buckets would hide what stands beside them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { recorded, sum, min, max, censored, floor, .. } = self;
+        write!(f, "Histogram {{ recorded: {recorded}, sum: {sum}, min: {min}, max: {max}, ")?;
+        write!(f, "censored: {censored}, floor: {floor}, .. }}")
+    }
 }
 
 impl Histogram {
