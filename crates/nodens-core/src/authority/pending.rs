@@ -53,24 +53,29 @@ impl Pending {
             _ => Rcode::NOERROR,
         };
         let is_cut = message.flags.has(Flags::TC);
+        let has_answer = !message.answer.is_empty() && !is_negative;
         answer.extend(message.answer);
         // How long a negative answer may be kept says the zone that the target is in, and that has the proofs.
         let is_soa = |record: &Record| record.rtype == Type::SOA;
-        let denial = Some(message.authority).filter(|all| is_negative && all.iter().any(is_soa));
+        let has_denial = is_negative && message.authority.iter().any(is_soa);
+        // If a wildcard there made the answer, that zone has to prove it.
+        let mut authority = message.authority;
+        authority.retain(|record| has_denial || (has_answer && dnssec && is_proof(record)));
+        let proofs = proofs.iter().filter(|record| !authority.contains(record));
         q.reply_with(rcode, true, |builder, _| {
             for record in &answer {
                 _ = builder.push(Section::Answer, record);
             }
             let mut out = Out::new(builder, &data, dnssec);
-            match &denial {
-                Some(records) => records.iter().for_each(|record| out.authority(record)),
-                None if is_negative => out.soa(),
-                None => out.servers(),
+            if !is_negative {
+                out.servers();
+            } else if !has_denial {
+                out.soa();
             }
-            proofs.iter().for_each(|record| out.authority(record));
+            authority.iter().chain(proofs).for_each(|record| out.authority(record));
             additional(&mut out, &answer);
         });
-        if is_negative && denial.is_none() {
+        if is_negative && !has_denial {
             q.response.known = Known::OtherSoa;
         }
         if is_cut {
@@ -78,6 +83,16 @@ impl Pending {
             q.response.set_flags(flags.with(Flags::TC, true));
         }
     }
+}
+
+/// Whether it says which names or types do not exist, or is a signature over such a record.
+fn is_proof(record: &Record) -> bool {
+    let covered = |rdata: &[u8]| {
+        let covered = rdata.first_chunk().map(|octets| Type(u16::from_be_bytes(*octets)));
+        covered.filter(|_| record.rtype == Type::RRSIG)
+    };
+    let rtype = covered(&record.rdata).unwrap_or(record.rtype);
+    matches!(rtype, Type::NSEC | Type::NSEC3)
 }
 
 /// Whether a response without an answer only says who has one. That a client can ask them as well; it is not known

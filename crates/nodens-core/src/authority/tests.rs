@@ -334,3 +334,29 @@ fn signatures_and_proofs_are_for_those_who_want_them() {
         assert_eq!(shown(&bench.ask(question)), expected, "{question}");
     }
 }
+
+/// Aliases into a signed zone, from where one leads back.
+#[test]
+fn the_zone_that_has_the_target_proves_its_part_and_nothing_is_proved_twice() {
+    let own = "*.wild CNAME q.w.elsewhere.net.\n*.back CNAME back.elsewhere.net.\n";
+    let own = SIGNED.replace("@ NSEC *.w", "@ NSEC ns") + own;
+    let other = SIGNED.replace("*.out ", "back CNAME none.example.org.\n*.out ");
+    let files = [file(&own), file(&other)];
+    let [own, other] = files.each_ref().map(|file| file.path().display());
+    let corefile = format!("example.org {{\n file {own}\n}}\nelsewhere.net {{\n file {other}\n}}");
+    let mut bench = Bench::new(&corefile);
+    for (question, expected) in [
+        (
+            "q.wild.example.org. A +do",
+            "NOERROR aa | q.wild./CNAME q.w.elsewhere.net./A q.w.elsewhere.net./RRSIG | /NS /RRSIG \
+             *.w.elsewhere.net./NSEC *.w.elsewhere.net./RRSIG *.w./NSEC *.w./RRSIG |",
+        ),
+        ("q.wild.example.org. A", "NOERROR aa | q.wild./CNAME q.w.elsewhere.net./A | /NS |"),
+        (
+            "q.back.example.org. A +do",
+            "NXDOMAIN aa | q.back./CNAME back.elsewhere.net./CNAME | /SOA /RRSIG /NSEC /RRSIG |",
+        ),
+    ] {
+        assert_eq!(shown(&bench.ask(question)), expected, "{question}");
+    }
+}
