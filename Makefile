@@ -53,8 +53,9 @@ conformance: toolchain
 	@$(CARGO) xtask peers coredns
 	@$(CARGO) xtask acceptance
 	@$(CARGO) xtask conformance
-	@$(CARGO) build --quiet --workspace --bins
+	@$(CARGO) build --quiet --workspace --bins --tests
 	$(CARGO) test --workspace --test coredns
+	$(CARGO) test --workspace --test it coredns
 	@$(CARGO) xtask peers unbound knot nsd bind9 iproute2
 	$(CARGO) test --workspace --test rebuilt
 

@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 
 fn compare(options: &Options, rows: &[Row], source: &Path) -> Result<bool> {
     let started = Instant::now();
-    let nodens = options.nodens.clone().map_or_else(built, Ok)?;
+    let nodens = options.nodens.clone().map_or_else(repo::built_nodens, Ok)?;
     let document = std::fs::read_to_string(repo::root().join("docs/differences.md"))?;
     let differences = Differences::parse(&document)?.of_check(CHECK);
     let folder = std::env::temp_dir().join(format!("nodens-acceptance-{}", std::process::id()));
@@ -133,12 +133,6 @@ fn compare(options: &Options, rows: &[Row], source: &Path) -> Result<bool> {
     );
     println!("{} passed, {failed} failed", rows.len() - failed);
     Ok(failed == 0)
-}
-
-fn built() -> Result<PathBuf> {
-    let mut build = repo::cargo();
-    repo::run(build.current_dir(repo::root()).args(["build", "--quiet", "--workspace", "--bins"]))?;
-    Ok(repo::target().join("debug/nodens"))
 }
 
 /// Asks Nodens about every row, several at a time; verdicts in the order of rows.

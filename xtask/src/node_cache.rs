@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         }
     }
     let node_cache = peers::node_cache()?;
-    let nodens = nodens.map_or_else(built, Ok)?;
+    let nodens = nodens.map_or_else(repo::built_nodens, Ok)?;
     let mut cases: Vec<PathBuf> = std::fs::read_dir(repo::root().join(CASES))?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_, _>>()?;
@@ -70,11 +70,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     }
     println!("{} cases", cases.len());
     Ok(same)
-}
-
-fn built() -> Result<PathBuf> {
-    repo::run(repo::cargo().current_dir(repo::root()).args(["build", "--quiet", "-p", "nodens"]))?;
-    Ok(repo::target().join("debug/nodens"))
 }
 
 /// What `program` writes to its Corefile when it is given what `case` holds.

@@ -31,6 +31,16 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// Builds the server, and returns its program.
+///
+/// All is built as `cargo test --workspace` builds it: with other packages, or without tests, libraries get other
+/// features, and most of them would be compiled once more.
+pub(crate) fn built_nodens() -> Result<PathBuf> {
+    let arguments = ["build", "--quiet", "--workspace", "--bins", "--tests"];
+    run(cargo().current_dir(root()).args(arguments))?;
+    Ok(target().join("debug/nodens"))
+}
+
 fn forget_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_of_package) {

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     let target = repo::target();
     let nodens = match &options.nodens {
         Some(path) => path.clone(),
-        None => build_nodens(&target)?,
+        None => repo::built_nodens()?,
     };
     let folder = std::env::temp_dir().join(format!("nodens-conformance-{}", std::process::id()));
     let certificate = Arc::new(Certificate::make(&folder)?);
@@ -148,14 +148,6 @@ fn cases(
     // The slow ones first, so that none is left alone at the end.
     cases.sort_by_key(|case| std::cmp::Reverse((case.settings.pause, case.settings.silence)));
     Ok(cases)
-}
-
-fn build_nodens(target: &Path) -> Result<PathBuf> {
-    let mut build = repo::cargo();
-    // As `cargo test --workspace` builds it: with other packages, libraries get other features.
-    let args = ["build", "--quiet", "--workspace", "--bins", "--tests"];
-    repo::run(build.current_dir(repo::root()).args(args))?;
-    Ok(target.join("debug/nodens"))
 }
 
 /// Runs the cases, several at a time; the results are in the order of the cases.
