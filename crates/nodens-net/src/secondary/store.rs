@@ -15,7 +15,7 @@ use nodens_zone::refresh::kept_for;
 use nodens_zone::secondary::SecondaryZone;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -148,7 +148,7 @@ impl Store {
     /// # Errors
     /// What the system says, [`io::ErrorKind::InvalidData`] if the file is damaged.
     pub(super) fn load(&mut self, zone: &SecondaryZone) -> io::Result<Option<Found>> {
-        let file = match File::open(&self.path) {
+        let file = match open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
@@ -304,6 +304,14 @@ impl Store {
 fn number(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.ino(), metadata.len()))
+}
+
+/// Opens a file to be read. Nothing wants to know when that was, which would be a write to the disk for each of many.
+fn open(path: &Path) -> io::Result<File> {
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOATIME).open(path);
+    // The file of another user may be read, but not that way.
+    let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    if opened.as_ref().is_err_and(is_refused) { File::open(path) } else { opened }
 }
 
 /// Writes a version, to the disk if it has to be there at once.
