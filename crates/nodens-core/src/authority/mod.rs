@@ -71,7 +71,9 @@ pub(crate) fn answer<S: States>(
         }
         End::TooLong => {
             q.reply_with(Rcode::YXDOMAIN, true, |builder, qname| {
-                chain.write(&mut Out::new(builder, data, dnssec), qname);
+                let mut out = Out::new(builder, data, dnssec);
+                chain.write(&mut out, qname);
+                chain.prove(&mut out, qname, None);
             });
             Reply::Answered
         }

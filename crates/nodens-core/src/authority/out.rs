@@ -190,32 +190,45 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
         }
     }
 
-    /// Writes the addresses of the names in this zone that the records lead to; of servers, those at and below
-    /// the zone that they serve: without these addresses a resolver cannot reach them (glue).
+    /// Writes the addresses of the names in this zone that the records lead to; of servers only glue.
     pub(super) fn additional(&mut self, rrset: &Rrset<'_>) {
+        if rrset.rtype() == Type::NS {
+            return self.glue(rrset);
+        }
         let Some(skip) = before_target(rrset.rtype()) else { return };
-        let are_servers = rrset.rtype() == Type::NS;
-        let targets = || rrset.iter().map(|record| target(record.rdata, skip));
+        let targets = || rrset.iter().filter_map(|record| target(record.rdata, skip));
+        let is_first = |at: usize, name| !targets().take(at).any(|before| before == name);
+        let different = targets().enumerate().filter(|(at, name)| is_first(*at, *name));
+        different.take(ADDITIONAL_NAMES_MAX).for_each(|(_, name)| self.addresses(name));
+    }
+
+    /// Writes the addresses of servers at and below the zone that they serve, then of those below other cuts of this
+    /// zone: without the first a resolver cannot reach them, and without the others it cannot where two zones have
+    /// each other's servers (RFC 9471 section 2).
+    fn glue(&mut self, servers: &Rrset<'_>) {
         let mut left = ADDITIONAL_NAMES_MAX;
-        for (at, name) in targets().enumerate() {
-            let Some(name) = name else { continue };
-            let owner = match self.standing.get(at) {
-                Some(stands @ 1..) if are_servers && !self.servers_written => Owner::At(*stands),
-                _ => Owner::Name(name),
-            };
-            // The records of an RRset are different, so that those of servers have different names.
-            let is_known = match are_servers {
-                true => !name.is_in_domain(rrset.owner()),
-                false => targets().take(at).flatten().any(|before| before == name),
-            };
-            if !is_known {
+        for in_domain in [true, false] {
+            for (at, record) in servers.iter().enumerate() {
+                let Some(name) = target(record.rdata, 0) else { continue };
+                let is_wanted = name.is_in_domain(servers.owner()) == in_domain;
+                if !is_wanted || !(in_domain || self.is_below_a_cut(name)) {
+                    continue;
+                }
+                let owner = match self.standing.get(at) {
+                    Some(stands @ 1..) if !self.servers_written => Owner::At(*stands),
+                    _ => Owner::Name(name),
+                };
                 self.addresses_of(owner, name);
                 left -= 1;
-            }
-            if left == 0 {
-                return;
+                if left == 0 {
+                    return;
+                }
             }
         }
+    }
+
+    fn is_below_a_cut(&self, name: NameRef<'_>) -> bool {
+        matches!(self.data.lookup(name, Type::A), Found::Referral { .. })
     }
 
     /// Writes the addresses of a name, if it lies in this zone.
