@@ -17,14 +17,21 @@ pub(crate) fn need_judges() {
 /// Has a file with the zone judged by BIND, Knot and ldns, each of which looks at every signature and at the
 /// whole chain of NSEC or NSEC3 records.
 pub(crate) fn judge(zone: &str, file: &Path, when: &str) {
+    judge_without_knot(zone, file, when);
     let text = || std::fs::read_to_string(file).unwrap();
-    let said = run(Command::new("dnssec-verify").args(["-z", "-o", zone]).arg(file));
-    assert!(said.contains("Zone fully signed"), "{when}: {said}\n{}", text());
     let visible = file.with_extension("visible");
     std::fs::write(&visible, without_hidden(&text())).unwrap();
     let mut knot = Command::new("kzonecheck");
     let output = knot.args(["--dnssec", "on", "-o", zone]).arg(visible).output().unwrap();
     assert!(output.status.success(), "{when}: {output:?}\n{}", text());
+}
+
+/// The same by BIND and ldns alone. In a zone with two keys of one algorithm that sign all of it, Knot 3.2 finds no
+/// valid signature, also if BIND has made them.
+pub(crate) fn judge_without_knot(zone: &str, file: &Path, when: &str) {
+    let text = || std::fs::read_to_string(file).unwrap();
+    let said = run(Command::new("dnssec-verify").args(["-z", "-o", zone]).arg(file));
+    assert!(said.contains("Zone fully signed"), "{when}: {said}\n{}", text());
     let output = Command::new("ldns-verify-zone").arg(file).output().unwrap();
     assert!(output.status.success(), "{when}: {output:?}\n{}", text());
 }

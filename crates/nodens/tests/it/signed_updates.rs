@@ -2,7 +2,7 @@
 
 use crate::dynupdate::{KEY, records, update};
 use crate::fixture::{Folder, Server, alone, ask_udp, free_port, need};
-use crate::judges::{Unbound, anchor, judge, need_judges};
+use crate::judges::{Unbound, anchor, judge, judge_without_knot, need_judges};
 use crate::signing::{ZONE, delv, key, run, validates};
 use nodens_wire::Type;
 use std::net::SocketAddr;
@@ -195,6 +195,51 @@ fn keys_and_what_denies_change_without_a_gap() {
         "{found:?}"
     );
     assert!(update("nsupdate", server.address, "update add end.example.org. 60 A 192.0.2.7").0);
+}
+
+/// The steps of `docs/authority.md`: a resolver knows the old key until both have signed, and the new one from then on.
+#[test]
+fn a_zone_validates_at_each_step_of_a_key_rollover() {
+    need("nsupdate", "dnsutils");
+    need("delv", "dnsutils");
+    need_judges();
+    let folder = Folder::new("signed-updates-rollover");
+    folder.write("db", ZONE);
+    let [first, second] = [(); 2].map(|()| key(&folder.0, "example.org", "ECDSAP256SHA256"));
+    let trusts =
+        |name: &str, anchor: &str| folder.write(name, &format!("trust-anchors {{ {anchor} }};\n"));
+    let (old, new) = (trusts("old", &first.1), trusts("new", &second.1));
+    let keys = |names: &str| format!("key file {names}");
+    let server = Server::start("signed-rollover", &corefile(&folder, "PORT", &keys(&first.0)));
+    server.wait_for("is signed with key tags");
+    validates(&server, "example.org", &old);
+    let cds = |server: &Server| {
+        let found = records(server.address);
+        found.iter().filter(|line| line.split(' ').nth(3) == Some("CDS")).count()
+    };
+    assert_eq!(cds(&server), 1);
+    let turn = |names: &str| {
+        let port = server.address.port().to_string();
+        std::fs::write(&server.conf, corefile(&folder, &port, &keys(names))).unwrap();
+        server.signal("-USR1");
+        server.wait_for("is signed with key tags");
+        let path = transferred(server.address, &folder).1;
+        judge_without_knot("example.org", &path, names);
+    };
+    turn(&format!("{} {}", first.0, second.0));
+    validates(&server, "example.org", &old);
+    validates(&server, "example.org", &new);
+    assert_eq!(cds(&server), 2);
+    assert!(update("nsupdate", server.address, "update add new.example.org. 60 A 192.0.2.7").0);
+    for anchors in [&old, &new] {
+        let said = delv(&server, "example.org", anchors, "new A");
+        assert!(said.contains("; fully validated"), "{said}");
+    }
+    turn(&second.0);
+    validates(&server, "example.org", &new);
+    assert_eq!(cds(&server), 1);
+    let said = delv(&server, "example.org", &old, "new A");
+    assert!(!said.contains("; fully validated"), "{said}");
 }
 
 /// What a resolver that validates is asked, its RCODE, whether the answer is secure, and a part of it.
