@@ -53,14 +53,7 @@ impl Peer {
             Kind::Nsd => nsd(path, port, role),
             Kind::Bind => bind(path, port, role),
             Kind::Coredns => coredns(path, port, role),
-            Kind::Powerdns => {
-                let folder = Path::new(path);
-                std::fs::write(folder.join("zones"), powerdns_zones(path, role)).unwrap();
-                let text = powerdns(path, port, role);
-                std::fs::write(folder.join(configuration(kind)), &text).unwrap();
-                prepare_powerdns(folder, role);
-                text
-            }
+            Kind::Powerdns => powerdns_with_files(path, port, role),
         };
         let zone = if matches!(role, Role::Primary(_) | Role::Signing) { zone } else { "" };
         Self::start_with(kind, (name, free_port()), zone, &text)
@@ -321,6 +314,25 @@ fn coredns(path: &str, port: u16, role: Role) -> String {
 
 fn powerdns_folder(path: &Path) -> String {
     format!("--config-dir={}", path.display())
+}
+
+/// A configuration for zones in files, with keys in a database, which is made.
+fn powerdns_with_files(path: &str, port: u16, role: Role) -> String {
+    let folder = Path::new(path);
+    std::fs::write(folder.join("zones"), powerdns_zones(path, role)).unwrap();
+    let text = powerdns(path, port, role);
+    std::fs::write(folder.join(configuration(Kind::Powerdns)), &text).unwrap();
+    prepare_powerdns(folder, role);
+    text
+}
+
+/// The same for a primary that signs its zone as it answers, with a key that is made.
+pub(super) fn powerdns_that_signs(path: &str, port: u16, here: u16) -> String {
+    let text = powerdns_with_files(path, port, Role::Primary(here));
+    // With this algorithm, what is signed again gets the same signature.
+    pdnsutil(Path::new(path), &["add-zone-key", ZONE, "ksk", "active", "ed25519"]);
+    pdnsutil(Path::new(path), &["set-nsec3", ZONE, "1 0 0 -"]);
+    text
 }
 
 /// It looks at serials of its primaries, and tells of its own, once a second; and keeps no answers.
