@@ -34,7 +34,10 @@ struct Stream {
     early: BTreeMap<u32, (u64, Vec<u8>)>,
     /// What distances in `early` are counted from.
     origin: u32,
+    /// Octets in `early`.
     waiting: usize,
+    /// The sequence number behind the last octet, once the sender has ended its direction.
+    end: Option<u32>,
     /// The last packet that added something.
     packet: u64,
     /// Whether a message was seen: before, the first octets may be the middle of one.
@@ -61,6 +64,9 @@ impl Streams {
             let old = self.streams.insert(connection, Stream::at(segment.sequence.wrapping_add(1)));
             self.faults.extend(old.and_then(Stream::finish));
         } else if payload.is_empty() {
+            if let Some(stream) = self.streams.get_mut(&connection).filter(|_| segment.end) {
+                stream.end = Some(segment.sequence);
+            }
             return Ok(());
         }
         if self.streams.len() > STREAMS_MAX {
@@ -69,21 +75,29 @@ impl Streams {
         let fresh = || Stream::at(segment.sequence);
         let stream = self.streams.entry(connection).or_insert_with(fresh);
         let sequence = segment.sequence.wrapping_add(u32::from(segment.syn));
+        // A stream that has ended is kept: its segments may come again.
+        if stream.is_over() && !stream.has_had(sequence) {
+            *stream = fresh();
+        }
         let result = stream.push(packet, sequence, (payload, self.responses), each);
-        if segment.end && stream.early.is_empty() && stream.ready.is_empty() {
-            self.streams.remove(&connection);
+        if segment.end {
+            stream.end = Some(sequence.wrapping_add(payload.len() as u32));
+        }
+        if stream.is_over() {
+            stream.ready = Vec::new();
         }
         result
     }
 
-    /// Gives up the connections that were silent for longest, but for `keep`: a part of them at once, since all are
-    /// looked at for that. A capture of a flood has a million.
+    /// Gives up connections that have ended, and those that were silent for longest, but for `keep`: a part of them
+    /// at once, since all are looked at for that. A capture of a flood has a million.
     fn push_out(&mut self, keep: Connection) {
-        let mut packets: Vec<u64> = self.streams.values().map(|stream| stream.packet).collect();
-        let (_, last, _) = packets.select_nth_unstable(STREAMS_MAX / PUSHED_OUT_PART);
+        let rank = |stream: &Stream| (!stream.is_over(), stream.packet);
+        let mut ranks: Vec<_> = self.streams.values().map(rank).collect();
+        let (_, last, _) = ranks.select_nth_unstable(STREAMS_MAX / PUSHED_OUT_PART);
         let last = *last;
         let goes = |connection: &Connection, stream: &mut Stream| {
-            stream.packet <= last && *connection != keep
+            rank(stream) <= last && *connection != keep
         };
         let gone = self.streams.extract_if(goes).filter_map(|(_, stream)| stream.finish());
         self.faults.extend(gone);
@@ -120,9 +134,7 @@ impl Stream {
         } else if ahead == 0 {
             self.append(payload);
         } else if !payload.is_empty() {
-            self.waiting += payload.len();
-            let at = sequence.wrapping_sub(self.origin);
-            self.early.insert(at, (packet, payload.to_vec()));
+            self.keep(sequence.wrapping_sub(self.origin), packet, payload);
         }
         self.take_early();
         self.messages(responses, &mut each)?;
@@ -131,6 +143,28 @@ impl Stream {
             return Err(Fault::Gap);
         }
         Ok(())
+    }
+
+    /// Keeps what came too early, the longest of all that start at the same place.
+    fn keep(&mut self, at: u32, packet: u64, payload: &[u8]) {
+        let (_, known) = self.early.entry(at).or_insert_with(|| (packet, Vec::new()));
+        if payload.len() > known.len() {
+            self.waiting += payload.len() - known.len();
+            *known = payload.to_vec();
+        }
+    }
+
+    /// Whether everything up to the end of the stream was seen.
+    fn is_over(&self) -> bool {
+        let is_behind = |(next, end): (u32, u32)| next.wrapping_sub(end) < 1 << 31;
+        let reached = self.next.zip(self.end).is_some_and(is_behind);
+        reached && self.early.is_empty() && self.ready.is_empty()
+    }
+
+    /// Whether a segment that starts here is one that was sent again. Another connection between the same ports, whose
+    /// start was not captured, starts anywhere.
+    fn has_had(&self, sequence: u32) -> bool {
+        self.next.is_some_and(|next| next.wrapping_sub(sequence) as usize <= WAITING_MAX)
     }
 
     fn append(&mut self, octets: &[u8]) {
@@ -200,6 +234,106 @@ fn may_start(len: usize, known: &[u8], responses: bool) -> bool {
 mod tests {
     use super::*;
     use nodens_wire::framing::framed;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    const CONNECTION: Connection =
+        ((IpAddr::V4(Ipv4Addr::LOCALHOST), 4_000), (IpAddr::V4(Ipv4Addr::LOCALHOST), 53));
+
+    fn query(id: u16, len: usize) -> Vec<u8> {
+        let mut query = vec![0; HEADER_LEN + len];
+        query[..2].copy_from_slice(&id.to_be_bytes());
+        query[5] = 1;
+        query
+    }
+
+    /// Gives segments of a connection: where they start and end in its octets, and whether they end it.
+    fn push_all(
+        octets: &[u8],
+        first: u32,
+        segments: &[(usize, usize, bool)],
+    ) -> (Streams, Vec<Vec<u8>>) {
+        let (mut streams, mut found) = (Streams::default(), Vec::new());
+        let syn = Segment { sequence: first.wrapping_sub(1), syn: true, end: false };
+        streams.push(CONNECTION, 1, syn, &[], |_| {}).unwrap();
+        for (packet, (from, to, end)) in (2..).zip(segments) {
+            let sequence = first.wrapping_add(*from as u32);
+            let segment = Segment { sequence, syn: false, end: *end };
+            let each = |message: &[u8]| found.push(message.to_vec());
+            streams.push(CONNECTION, packet, segment, &octets[*from..*to], each).unwrap();
+            let stream = &streams.streams[&CONNECTION];
+            let early: usize = stream.early.values().map(|(_, octets)| octets.len()).sum();
+            assert_eq!(stream.waiting, early);
+        }
+        (streams, found)
+    }
+
+    #[test]
+    fn a_shorter_repeat_takes_nothing_away() {
+        let octets = framed(&query(7, 40));
+        let segments = [(10, 54, false), (10, 20, false), (10, 54, false), (0, 10, false)];
+        assert_eq!(push_all(&octets, 100, &segments).1, [query(7, 40)]);
+    }
+
+    #[test]
+    fn a_query_whose_segment_ends_the_connection_is_given_once() {
+        let octets = framed(&query(7, 40));
+        let (mut streams, found) = push_all(&octets, 100, &[(0, 54, true); 3]);
+        assert_eq!(found, [query(7, 40)]);
+        // Another connection between these ports, whose start is not in the capture.
+        let segment = Segment { sequence: 7_000_000, syn: false, end: false };
+        let mut found = Vec::new();
+        let each = |message: &[u8]| found.push(message.to_vec());
+        streams.push(CONNECTION, 9, segment, &octets, each).unwrap();
+        assert_eq!(found, [query(7, 40)]);
+    }
+
+    #[test]
+    fn connections_that_have_ended_are_pushed_out_first() {
+        let mut streams = Streams::default();
+        let connection = |number: u32| ((number.to_be_bytes().into(), 4_000), CONNECTION.1);
+        for number in 0..=STREAMS_MAX as u32 {
+            let segment = |sequence| Segment { sequence, syn: sequence == 0, end: sequence == 1 };
+            streams.push(connection(number), number.into(), segment(0), &[], |_| {}).unwrap();
+            if number > 0 {
+                streams.push(connection(number), number.into(), segment(1), &[], |_| {}).unwrap();
+            }
+        }
+        assert!(streams.streams.len() < STREAMS_MAX);
+        assert!(streams.streams.contains_key(&connection(0)), "it is open");
+    }
+
+    proptest! {
+        #[test]
+        fn every_message_is_given_once_however_its_segments_come(
+            lens in proptest::collection::vec(0..60_usize, 1..6),
+            pieces in proptest::collection::vec((any::<Index>(), any::<Index>(), any::<bool>()), 0..16),
+            order: u64,
+            first: u32,
+        ) {
+            let queries: Vec<_> = (0..).zip(&lens).map(|(id, len)| query(id, *len)).collect();
+            let octets: Vec<u8> = queries.iter().flat_map(|query| framed(query)).collect();
+            let mut edges: Vec<_> = pieces.iter().map(|(from, ..)| from.index(octets.len())).collect();
+            edges.extend([0, octets.len()]);
+            edges.sort_unstable();
+            let mut segments: Vec<_> = edges.windows(2).map(|edge| (edge[0], edge[1], false)).collect();
+            segments.extend(pieces.iter().map(|(from, to, _)| {
+                let from = from.index(octets.len());
+                (from, from + to.index(octets.len() - from + 1), false)
+            }));
+            segments.push((octets.len(), octets.len(), false));
+            for (segment, (.., ends)) in segments.iter_mut().rev().zip(&pieces) {
+                segment.2 = *ends && segment.1 == octets.len();
+            }
+            let mut shuffled: Vec<_> = (0..).zip(segments).collect();
+            shuffled.sort_by_key(|(at, _)| lab_random::at(order, *at));
+            let segments: Vec<_> = shuffled.into_iter().map(|(_, segment)| segment).collect();
+            let (streams, found) = push_all(&octets, first, &segments);
+            prop_assert_eq!(found, queries);
+            prop_assert_eq!(streams.finish(), []);
+        }
+    }
 
     #[test]
     fn a_flood_of_connections_pushes_out_the_oldest_and_ends() {
