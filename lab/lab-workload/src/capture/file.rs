@@ -2,7 +2,7 @@
 
 use super::{Fault, NoCapture};
 use pcap_parser::nom::Err as Parse;
-use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock};
+use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode};
 use pcap_parser::{parse_block_be, parse_block_le};
 use pcap_parser::{parse_pcap_header, traits::PcapNGPacketBlock};
 use std::io::{self, Read};
@@ -20,6 +20,12 @@ const FRAME_HEADER_LEN: usize = 16;
 /// Octets in front of the packet in blocks of pcapng: with a time of its own, and without.
 const ENHANCED_LEN: usize = 28;
 const SIMPLE_LEN: usize = 12;
+/// The type of the block that the enhanced one replaced, with as many octets in front of the packet.
+const OLD_PACKET: u32 = 2;
+/// Octets in front of the content of every block: type and length.
+const BLOCK_HEADER_LEN: usize = 8;
+/// Units of time in a second, if an interface does not say how many.
+const MICROSECONDS: u64 = 1_000_000;
 /// The longest frame or block that is read as a whole.
 const FRAME_LEN_MAX: usize = 16 << 20;
 /// Octets that are read at once.
@@ -194,20 +200,57 @@ impl Pcap {
 
     /// Seconds, their fraction and octets of the packet behind this header.
     fn frame(&self, octets: &[u8]) -> Option<[u32; 3]> {
-        let number = |at: usize| {
-            let number = *octets.get(at..)?.first_chunk::<4>()?;
-            Some(if self.big { u32::from_be_bytes(number) } else { u32::from_le_bytes(number) })
-        };
+        let number = |at: usize| number(octets, at, self.big);
         Some([number(0)?, number(4)?, number(8)?])
     }
+}
+
+/// The number of 32 bits at `at`.
+fn number(octets: &[u8], at: usize, big: bool) -> Option<u32> {
+    let number = *octets.get(at..)?.first_chunk::<4>()?;
+    Some(if big { u32::from_be_bytes(number) } else { u32::from_le_bytes(number) })
 }
 
 #[derive(Default)]
 struct PcapNg {
     big: bool,
-    /// Link type, units of time in a second, and offset in seconds of each interface.
-    interfaces: Vec<(i32, u64, i64)>,
+    interfaces: Vec<Interface>,
     time: u64,
+}
+
+struct Interface {
+    link: i32,
+    /// Units of time in a second; `None` if those are more than 64 bits can count.
+    resolution: Option<u64>,
+    /// Seconds to be added.
+    offset: i64,
+}
+
+impl Interface {
+    /// `big` is the order of octets. The parser of blocks does not know resolutions that are powers of two, and takes
+    /// every offset to have the least significant octet first.
+    fn of(block: &InterfaceDescriptionBlock<'_>, big: bool) -> Self {
+        let option = |code| {
+            let option = block.options.iter().find(|option| option.code == code);
+            option.and_then(|option| option.as_bytes().ok())
+        };
+        let resolution = option(OptionCode::IfTsresol).and_then(|octets| octets.first());
+        let offset = option(OptionCode::IfTsoffset).and_then(|octets| octets.first_chunk::<8>());
+        Self {
+            link: block.linktype.0,
+            resolution: resolution.map_or(Some(MICROSECONDS), |octet| units(*octet)),
+            offset: offset.map_or(0, |offset| {
+                if big { i64::from_be_bytes(*offset) } else { i64::from_le_bytes(*offset) }
+            }),
+        }
+    }
+}
+
+/// Units in a second: a power of two if the highest bit is set, otherwise of ten.
+fn units(resolution: u8) -> Option<u64> {
+    let exponent = u32::from(resolution & 0x7f);
+    let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };
+    base.checked_pow(exponent)
 }
 
 impl PcapNg {
@@ -254,45 +297,71 @@ impl PcapNg {
 
     /// What the block at the start of `octets` says about its length.
     fn len(&self, octets: &[u8]) -> Option<usize> {
-        let len = *octets.get(4..)?.first_chunk::<4>()?;
-        let len = if self.big { u32::from_be_bytes(len) } else { u32::from_le_bytes(len) };
-        usize::try_from(len).ok()
+        number(octets, 4, self.big).and_then(|len| usize::try_from(len).ok())
     }
 
     /// The packet in a block that starts at `at` of the file, and where in the block it is.
     fn block(&mut self, block: &Block<'_>, at: usize) -> Option<Found> {
         match block {
             Block::InterfaceDescription(interface) => {
-                self.interfaces.push(describe(interface));
+                self.interfaces.push(Interface::of(interface, self.big));
                 None
             }
             Block::EnhancedPacket(packet) => {
-                let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-                let interface = usize::try_from(packet.if_id).ok();
-                let Some((link, resolution, offset)) =
-                    interface.and_then(|id| self.interfaces.get(id))
-                else {
-                    let what = "an interface that was not described";
-                    return Some(Err(Fault::Frame { at, what }));
-                };
-                let Some(time) = nanoseconds(ticks, *resolution, *offset) else {
-                    let what = "a time before 1970 or after 2554";
-                    return Some(Err(Fault::Frame { at, what }));
-                };
-                self.time = time;
                 let len = packet.packet_data().len();
-                Some(Ok((time, *link, ENHANCED_LEN..ENHANCED_LEN + len)))
+                Some(self.packet(packet.if_id, [packet.ts_high, packet.ts_low], len, at))
+            }
+            Block::Unknown(block) if self.is_old_packet(block.block_type) => {
+                Some(self.old_packet(block.data, at))
             }
             Block::SimplePacket(packet) => {
                 // It has no time of its own, and belongs to the first interface.
                 let len = packet.packet_data().len();
                 Some(match self.interfaces.first() {
-                    Some((link, ..)) => Ok((self.time, *link, SIMPLE_LEN..SIMPLE_LEN + len)),
+                    Some(first) => Ok((self.time, first.link, SIMPLE_LEN..SIMPLE_LEN + len)),
                     None => Err(Fault::Frame { at, what: "an interface that was not described" }),
                 })
             }
             _ => None,
         }
+    }
+
+    /// A packet of `len` octets in a block that starts at `at` of the file.
+    fn packet(&mut self, interface: u32, [high, low]: [u32; 2], len: usize, at: usize) -> Found {
+        let fault = |what| Err(Fault::Frame { at, what });
+        let interface = usize::try_from(interface).ok().and_then(|id| self.interfaces.get(id));
+        let Some(Interface { link, resolution, offset }) = interface else {
+            return fault("an interface that was not described");
+        };
+        let Some(resolution) = resolution else {
+            return fault(
+                "an interface with more units of time in a second than 64 bits can count",
+            );
+        };
+        let ticks = u64::from(high) << 32 | u64::from(low);
+        let Some(time) = nanoseconds(ticks, *resolution, *offset) else {
+            return fault("a time before 1970 or after 2554");
+        };
+        self.time = time;
+        Ok((time, *link, ENHANCED_LEN..ENHANCED_LEN + len))
+    }
+
+    /// `kind` is read with the least significant octet first, whatever the order in the section.
+    fn is_old_packet(&self, kind: u32) -> bool {
+        OLD_PACKET == if self.big { kind.swap_bytes() } else { kind }
+    }
+
+    /// The same, out of the content of a block whose layout is old.
+    fn old_packet(&mut self, content: &[u8], at: usize) -> Found {
+        let number = |at| number(content, at, self.big).unwrap_or_default();
+        // The other half of the first number counts packets that were dropped.
+        let interface = if self.big { number(0) >> 16 } else { number(0) & 0xffff };
+        let time = [number(4), number(8)];
+        let len = usize::try_from(number(12)).unwrap_or(usize::MAX);
+        if len > content.len().saturating_sub(ENHANCED_LEN - BLOCK_HEADER_LEN) {
+            return Err(Fault::Frame { at, what: "a broken block" });
+        }
+        self.packet(interface, time, len, at)
     }
 }
 
@@ -311,11 +380,6 @@ fn broken<R: Read>(window: &mut Window<R>, len: Option<usize>, at: usize) -> Fau
         }
     };
     Fault::Frame { at, what }
-}
-
-fn describe(interface: &InterfaceDescriptionBlock<'_>) -> (i32, u64, i64) {
-    let resolution = interface.ts_resolution().filter(|units| *units > 0).unwrap_or(1_000_000);
-    (interface.linktype.0, resolution, interface.ts_offset())
 }
 
 /// Nanoseconds since 1970; `None` if that is not a positive number of 64 bits.

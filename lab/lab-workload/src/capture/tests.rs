@@ -83,6 +83,28 @@ fn pcapng(packets: &[Vec<u8>], big: bool) -> Vec<u8> {
     file
 }
 
+/// A capture of one interface, with `options`, whose only packet has this time in the interface's units.
+fn with_options(options: &[(u16, Vec<u8>)], ticks: u64, kind: u32, big: bool) -> Vec<u8> {
+    let number = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let short = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let mut file = pcapng(&[], big)[..28].to_vec();
+    let mut interface = [&short(1)[..], &short(0), &number(0)].concat();
+    for (code, value) in options {
+        interface.extend([short(*code), short(value.len() as u16)].concat());
+        interface.extend(value);
+        interface.resize(interface.len().next_multiple_of(4), 0);
+    }
+    interface.extend([0; 4]);
+    file.extend(block(1, &interface, big));
+    let packet = udp(1, 53, &query("a.example"));
+    // The older kind of block has a number of 16 bits for the interface, and another for dropped packets.
+    let id = if kind == 2 { [short(0), short(7)].concat() } else { number(0).to_vec() };
+    let len = number(packet.len() as u32);
+    let time = [number((ticks >> 32) as u32), number(ticks as u32)].concat();
+    file.extend(block(kind, &[id, time, len.to_vec(), len.to_vec(), packet].concat(), big));
+    file
+}
+
 fn names(capture: &Capture) -> Vec<String> {
     let workload = capture.workload(0, None);
     (0..capture.questions.len() as u64).map(|n| workload.name_of(n).to_string()).collect()
@@ -176,6 +198,55 @@ fn a_broken_block_is_skipped_by_its_length() {
     let capture = read(&file, 53).unwrap();
     assert_eq!(faults(&capture), [format!("packet 2: octet {at} of the file: a broken block")]);
     assert_eq!(names(&capture), ["a.example.", "b.example."]);
+}
+
+#[test]
+fn interfaces_say_what_their_times_mean() {
+    let units = |resolution: u8| match resolution {
+        0x80.. => 1 << (resolution & 0x7f),
+        _ => 10_u64.pow(resolution.into()),
+    };
+    // 200 is 2 to the power of 72, 20 ten to the power of 20.
+    for resolution in [6, 9, 0x8a, 0x94, 0x9e, 200, 20] {
+        for (big, offset) in [(false, 0), (true, 0), (false, 1_700_000_000), (true, 1_700_000_000)]
+        {
+            let octets = |offset: i64| {
+                if big { offset.to_be_bytes() } else { offset.to_le_bytes() }.to_vec()
+            };
+            let options = [(9, vec![resolution]), (14, octets(offset))];
+            let fits = ![200, 20].contains(&resolution);
+            // Two seconds and a half.
+            let ticks = if fits { units(resolution) * 5 / 2 } else { 5 };
+            let capture = read(&with_options(&options, ticks, 6, big), 53).unwrap();
+            let times: Vec<_> = capture.questions.iter().map(|question| question.time).collect();
+            if fits {
+                assert_eq!(times, [offset as u64 * SECOND + 2_500_000_000], "{resolution} {big}");
+                assert_eq!(faults(&capture), [""; 0]);
+            } else {
+                assert_eq!(times, []);
+                let faults = faults(&capture);
+                assert!(
+                    faults.len() == 1 && faults[0].contains("more units of time"),
+                    "{faults:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_of_packets_may_be_of_the_older_kind() {
+    for big in [false, true] {
+        let file = with_options(&[(9, vec![9])], 1_700_000_000 * SECOND, 2, big);
+        let capture = read(&file, 53).unwrap();
+        assert_eq!(capture.questions.len(), 1, "{:?}", faults(&capture));
+        assert_eq!(capture.questions[0].time, 1_700_000_000 * SECOND);
+        let mut broken = file;
+        let len = broken.len() - udp(1, 53, &query("a.example")).len().next_multiple_of(4) - 12;
+        broken[len..len + 4].fill(0x7f);
+        let capture = read(&broken, 53).unwrap();
+        assert_eq!((capture.packets, capture.faults.len()), (1, 1));
+    }
 }
 
 #[test]
