@@ -160,7 +160,7 @@ impl Reader {
     }
 
     fn packet(&mut self, number: u64, time: u64, link: i32, octets: &[u8]) {
-        match packet::read(link, octets) {
+        match packet::read(link, octets, self.port) {
             Ok(Some(datagram)) if datagram.to.1 == self.port => {
                 self.datagram(number, time, &datagram);
             }

@@ -43,7 +43,7 @@ impl<R: Read> Recording<R> {
                         Taken { number: packet.number, time: 0, ready: &mut self.ready };
                     let read = packet.content.and_then(|(time, link, octets)| {
                         taken.time = time;
-                        packet::read(link, octets)
+                        packet::read(link, octets, self.port)
                     });
                     let streams = (&mut self.queries, &mut self.responses);
                     match read {

@@ -201,6 +201,47 @@ fn a_broken_block_is_skipped_by_its_length() {
 }
 
 #[test]
+fn devices_of_every_kind_give_the_same_packets() {
+    let packet = udp(1, 53, &query("a.example"));
+    // Ethernet, loopback, a tunnel, PPP, and one without addresses.
+    for kind in [1_u16, 772, 768, 512, 65_534] {
+        let cooked = [&[0, 0], &kind.to_be_bytes()[..], &[0; 10], &packet[12..]].concat();
+        let datagram = packet::read(113, &cooked, 53).unwrap().unwrap();
+        let peers = [([10, 0, 0, 1].into(), 40_000), ([10, 0, 0, 53].into(), 53)];
+        assert_eq!([datagram.from, datagram.to], peers, "{kind}");
+        assert_eq!(datagram.payload, query("a.example"));
+        assert!(packet::read(113, &cooked[..15], 53).is_err());
+    }
+}
+
+#[test]
+fn a_cut_packet_of_other_ports_or_protocols_is_none_of_ours() {
+    let long = |from: u16, to: u16| {
+        let builder =
+            PacketBuilder::ethernet2([1; 6], [2; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 53], 64);
+        let mut packet = Vec::new();
+        builder.tcp(from, to, 1, 1_000).ack(1).write(&mut packet, &[7; 1_000]).unwrap();
+        packet
+    };
+    let mut encrypted = long(53, 53);
+    // The header's check is the sum of all: it is not looked at.
+    encrypted[23] = 50;
+    for (packet, is_ours) in [
+        (long(40_000, 443), false),
+        (long(40_000, 53), true),
+        (long(53, 40_000), true),
+        (encrypted, false),
+    ] {
+        for len in [38, 50, 96] {
+            let read = packet::read(1, &packet[..len], 53);
+            assert_eq!(read.is_err(), is_ours, "{len} octets");
+            assert!(is_ours || matches!(read, Ok(None)));
+        }
+        assert!(packet::read(1, &packet[..36], 53).is_err() || packet[23] == 50, "no ports");
+    }
+}
+
+#[test]
 fn interfaces_say_what_their_times_mean() {
     let units = |resolution: u8| match resolution {
         0x80.. => 1 << (resolution & 0x7f),
