@@ -59,9 +59,13 @@ impl Timing {
         Self { first, speed, round, rounds, whole }
     }
 
+    /// A connection may end long after the last query. Steps are taken one after the other, so that this must not be
+    /// later than the start of the next round.
     fn at(&self, round: u64, time: u64) -> u64 {
         let since = time.saturating_sub(self.first) as f64 / self.speed;
-        self.round.saturating_mul(round).saturating_add(since as u64)
+        let at = self.round.saturating_mul(round).saturating_add(since as u64);
+        let next = round.saturating_add(1);
+        if next < self.rounds { at.min(self.round.saturating_mul(next)) } else { at }
     }
 }
 
@@ -130,4 +134,51 @@ fn step(matched: Matched, over: Option<Over>, round: u64, timing: &Timing) -> Op
         carrier,
         action,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Addresses;
+    use crate::survey::survey;
+    use lab_workload::recorded::Record;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn record(number: u64, time: u64, content: Content) -> Record {
+        let client = "10.0.0.1:4000".parse().unwrap();
+        let server = "10.0.9.53:53".parse().unwrap();
+        Record { number, time, client, server, carrier: Carrier::Tcp, content }
+    }
+
+    /// A connection that ends 10 s after the last of its ten queries.
+    fn records() -> Vec<Record> {
+        let query = |n| record(n + 2, n * SECOND / 10, Content::Query(vec![0; 12]));
+        let mut records = vec![record(1, 0, Content::Opened)];
+        records.extend((0..10).map(query));
+        records.push(record(12, 11 * SECOND, Content::Ended));
+        records
+    }
+
+    #[test]
+    fn the_end_of_a_connection_does_not_delay_the_next_round() {
+        let open = || Ok::<crate::Recording, _>(Box::new(records().into_iter().map(Ok)));
+        let all = Sample { part: 1.0, seed: 0 };
+        let survey = survey(open().unwrap(), (all, None), &Addresses::default());
+        let timing = Timing::of(&survey, 1.0, 2);
+        let (sender, steps) = std::sync::mpsc::sync_channel(10);
+        let read = feed(&open, (all, None), timing, &sender).unwrap();
+        drop(sender);
+        assert_eq!(read.disorder, 0);
+        let steps: Vec<_> = steps.into_iter().flatten().collect();
+        assert!(steps.is_sorted_by_key(|step| step.intended));
+        let asked = |round| {
+            let of_round = steps.iter().filter(move |step| step.round == round);
+            let asked = of_round.filter(|step| matches!(step.action, Action::Ask { .. }));
+            asked.map(|step| step.intended).collect::<Vec<_>>()
+        };
+        let later: Vec<_> = asked(0).iter().map(|time| time + timing.round).collect();
+        assert_eq!((asked(1).len(), asked(1)), (10, later));
+        assert_eq!(steps.last().unwrap().intended, timing.round + 11 * SECOND);
+    }
 }
