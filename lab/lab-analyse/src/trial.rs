@@ -105,6 +105,32 @@ impl Measured {
         all
     }
 
+    /// Takes the times away if no query was answered, and says whether it has. Generators print 0 then, which would
+    /// be the lowest latency of all.
+    fn forget_times(&mut self) -> bool {
+        if !self.is_unanswered() {
+            return false;
+        }
+        let had = self.figures.len();
+        self.figures.retain(|figure| figure.unit != Unit::Time || figure.is_bound);
+        self.figures.len() < had
+    }
+
+    /// By the rate of answers where there is one: of an interval, what is lost may be of the one before it.
+    fn is_unanswered(&self) -> bool {
+        let value = |metric: &str| {
+            let found = self.figures.iter().find(|figure| figure.metric == metric);
+            found.map(|figure| figure.value)
+        };
+        match value("qps").or(value("throughput")) {
+            Some(rate) => rate <= 0.0,
+            None => {
+                let is_zero = |time| value(time).is_some_and(|value| value <= 0.0);
+                value("loss") == Some(1.0) || is_zero("mean") || is_zero("max")
+            }
+        }
+    }
+
     /// The width of a bucket at `nanos` as a part of it.
     pub fn resolution(&self, nanos: f64) -> f64 {
         let Some(response) = &self.response else { return 0.0 };
@@ -152,6 +178,16 @@ impl Trial {
     pub fn figure(&self, metric: &str) -> Option<f64> {
         let found = self.whole.figures.iter().find(|figure| figure.metric == metric);
         found.map(|figure| figure.value)
+    }
+
+    /// Leaves out times where no query was answered.
+    pub(crate) fn forget_times(&mut self) {
+        if self.whole.forget_times() {
+            self.warnings.push("no query was answered: it has no latency".to_owned());
+        }
+        for part in &mut self.parts {
+            part.forget_times();
+        }
     }
 
     /// File and line.

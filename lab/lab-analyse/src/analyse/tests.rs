@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::group::{By, groups};
+use crate::read::tests::UNANSWERED;
 use crate::read::{Given, from_octets};
 use lab_result::analysis::{Contrast, Shown};
 use std::fmt::Write as _;
@@ -351,4 +352,23 @@ fn the_same_files_make_the_same_analysis() {
     let made =
         || lab_result::analysis::to_json(&analysed(&[("t", &text)], &Settings::default()).unwrap());
     assert_eq!(made(), made());
+}
+
+#[test]
+fn a_run_without_an_answer_does_not_win() {
+    let good = include_str!("../../tests/data/dnsperf.txt");
+    let texts: Vec<_> =
+        [UNANSWERED, good, good, good, good, good].iter().map(|text| ("t", *text)).collect();
+    let read = |(path, text): &(&str, &str)| {
+        (Some((*path).to_owned()), from_octets(path, text.as_bytes(), &Given::default()).unwrap())
+    };
+    let files: Vec<_> = texts.iter().map(read).collect();
+    let groups = groups(&files, &By::Found).unwrap();
+    let files: Vec<_> = files.into_iter().map(|(_, file)| file).collect();
+    let file = analyse(&files, &groups, &Settings::default(), Generator::default()).unwrap();
+    let mean = file.metrics.iter().find(|metric| metric.name == "mean").unwrap();
+    let values: Vec<_> = mean.samples.iter().flat_map(|sample| &sample.values).collect();
+    assert!(values.len() == 5 && values.iter().all(|value| **value > 0.0), "{values:?}");
+    let about = file.warnings.iter().filter(|text| text.contains("no query was answered"));
+    assert_eq!(about.count(), 1);
 }

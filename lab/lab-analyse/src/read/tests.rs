@@ -1,6 +1,7 @@
 //! Formats by their content, refused files, and our own exports read back.
 
 use super::*;
+use crate::trial::Unit;
 use lab_result::ResultFile;
 use lab_result::export::{self, Options, export};
 
@@ -303,4 +304,45 @@ fn a_format_that_was_asked_for_is_not_guessed() {
     assert!(error.starts_with("f:"), "{error}");
     assert_eq!("dnscalc".parse(), Ok(Format::Dnscalc));
     assert!("x".parse::<Format>().unwrap_err().to_string().contains("expected one of dnsperf"));
+}
+
+/// The end of dnsperf's output where nothing was answered.
+pub(crate) const UNANSWERED: &str = "DNS Performance Testing Tool\nVersion 2.14.0\n\n\
+    [Status] Command line: dnsperf -s 127.0.0.1 -d q -l 2 -t 1 -q 20\n[Status] Sending queries (to 127.0.0.1:53)\n\
+    [Status] Testing complete (time limit)\n\nStatistics:\n\n  Queries sent:         40\n  \
+    Queries completed:    0 (0.00%)\n  Queries lost:         40 (100.00%)\n\n  \
+    Average packet size:  request 31, response 0\n  Run time (s):         3.001000\n  \
+    Queries per second:   0.000000\n\n  Average Latency (s):  0.000000 (min 0.000000, max 0.000000)\n";
+
+#[test]
+fn a_run_without_an_answer_has_no_latency() {
+    let run = |latency: &str| {
+        format!(
+            r#"{{"data":{{"ok":true,"queries_sent":40,"queries_lost":40,{latency}}},"params":{{"dns":"x"}}}}"#
+        )
+    };
+    let item = r#"{"dataItems":[{"data":{"avg_latency":0,"max_latency":0,"perc50":0},"unit":"ms","labels":{}}]}"#;
+    let metrics = [
+        r#"{"type":"header","runid":"x","time_units_per_sec":1000000000,"timeout":5}"#,
+        r#"{"type":"stats_sum","runid":"x","since":0,"until":1,"queries":40,"responses":0,"timeouts":40,"response_latency":{"avg":0,"min":0,"max":0,"buckets":[]}}"#,
+    ];
+    let flame = r#"{"run_id":"1","total_s_count":40,"total_r_count":0,"total_timeouts":40,"total_qps_r_avg":0.0,"total_response_min_ms":0.0,"total_response_max_ms":0.0}"#;
+    let with_rate = r#""qps":0,"avg_latency":0,"stddev_latency":0,"latency_50_percentile":0"#;
+    for text in [
+        UNANSWERED.to_owned(),
+        run(with_rate),
+        run(r#""avg_latency":0.0"#),
+        item.to_owned(),
+        metrics.join("\n"),
+        flame.to_owned(),
+    ] {
+        let read = parsed(&text).unwrap();
+        let trial = &read.trials[0];
+        let times = trial.whole.all(8).into_iter().filter(|figure| figure.unit == Unit::Time);
+        assert_eq!(times.count(), 0, "{text}");
+        assert_eq!(trial.warnings, ["no query was answered: it has no latency"], "{text}");
+    }
+    let trial = &parsed(UNANSWERED).unwrap().trials[0];
+    assert_eq!((trial.figure("qps"), trial.figure("loss")), (Some(0.0), Some(1.0)));
+    assert_eq!(parsed(DNSPERF).unwrap().trials[0].warnings, [""; 0]);
 }
