@@ -367,13 +367,14 @@ fn drops_of(socket: &Socket) -> u64 {
 }
 
 /// Whether `message` is a response to `flying`: a server may leave the question out of an error
-/// (RFC 8906 section 3.1.4 saw many that do), and the zone out of the response to an update (RFC 2136 section 3.8).
+/// (RFC 8906 section 3.1.4 saw many that do), and the zone out of the response to an update (RFC 2136 section 3.8). Some
+/// queries have none.
 fn is_answer(flying: &Flying, header: Header, message: &[u8]) -> bool {
     if !header.flags.has(Flags::QR) {
         return false;
     }
     match header.counts[0] {
-        0 => header.flags.rcode().0 != 0 || flying.is_update,
+        0 if header.flags.rcode().0 != 0 || flying.is_update => true,
         _ => question_hash(message) == flying.question,
     }
 }
@@ -381,4 +382,49 @@ fn is_answer(flying: &Flying, header: Header, message: &[u8]) -> bool {
 /// Whether a connection has nothing left to do.
 fn is_done(connection: &Connection, waiting: usize) -> bool {
     connection.is_ending && waiting == 0 && !connection.is_busy()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flight::State;
+    use nodens_wire::HEADER_LEN;
+
+    fn flying(asked: &[u8], is_update: bool) -> Flying {
+        Flying {
+            state: State::Waiting,
+            item: 0,
+            number: 1,
+            carrier: Carrier::Udp,
+            intended: 0,
+            sent: 0,
+            qtype: 0,
+            octets: 0,
+            question: question_hash(asked),
+            is_update,
+            recorded: None,
+            lane: 0,
+        }
+    }
+
+    #[test]
+    fn a_response_without_a_question_answers_a_query_without_one_and_errors() {
+        let empty = [0; HEADER_LEN].to_vec();
+        let mut asked = [&empty[..], &[1, b'a', 0, 0, 1, 0, 1]].concat();
+        asked[5] = 1;
+        let response = |rcode: u8| {
+            let mut response = empty.clone();
+            (response[2], response[3]) = (0x80, rcode);
+            response
+        };
+        let answers = |asked: &[u8], is_update, message: &[u8]| {
+            is_answer(&flying(asked, is_update), Header::read(message).unwrap(), message)
+        };
+        assert!(answers(&empty, false, &response(0)) && answers(&empty, false, &response(1)));
+        assert!(answers(&asked, false, &response(1)) && answers(&asked, true, &response(0)));
+        assert!(!answers(&asked, false, &response(0)) && !answers(&empty, false, &empty));
+        let mut other = asked.clone();
+        other[2] = 0x80;
+        assert!(answers(&asked, false, &other) && !answers(&empty, false, &other));
+    }
 }

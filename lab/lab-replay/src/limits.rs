@@ -13,9 +13,10 @@ pub(crate) const BATCHES_MAX: usize = 256;
 pub(crate) const STEPS_PER_TURN: usize = 64;
 /// Sockets at which a search for one that can be used again ends.
 pub(crate) const TRIES: usize = 64;
-/// Datagrams received by one system call, and the longest that is not cut.
+/// Datagrams received by one system call, and the longest, of which none must be cut: servers may send more than
+/// clients ask for.
 pub(crate) const RECEIVED_MAX: usize = 8;
-pub(crate) const RESPONSE_LEN_MAX: usize = 4_096 + 64;
+pub(crate) const RESPONSE_LEN_MAX: usize = 65_535;
 /// Receive buffer asked for; the kernel may give less.
 pub(crate) const RECEIVE_BUFFER: usize = 4 << 20;
 /// Descriptors of which it is known at once that they are ready.

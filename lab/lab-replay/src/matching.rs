@@ -8,15 +8,21 @@ use crate::{Recording, Sample};
 use lab_workload::recorded::{Carrier, Content, Record};
 use nodens_wire::{HEADER_LEN, Header, Reader};
 use std::collections::hash_map::{DefaultHasher, Entry};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 
-/// A hash of the first question of a message, without regard to case; `None` if there is none.
+/// What stands for the hash of a message without a question: a client may ask for no more than a cookie (RFC 7873
+/// section 5.4).
+const NO_QUESTION: u64 = 0;
+
+/// A hash of the question of a message, without regard to case; `None` if there are several.
 pub(crate) fn question_hash(message: &[u8]) -> Option<u64> {
     let header = Header::read(message).ok()?;
-    if header.counts[0] != 1 {
-        return None;
+    match header.counts[0] {
+        0 => return Some(NO_QUESTION),
+        1 => {}
+        _ => return None,
     }
     let mut reader = Reader::new(message, HEADER_LEN);
     reader.skip_name().ok()?;
@@ -63,6 +69,10 @@ pub(crate) struct Matching {
     window: BTreeMap<Place, Matched>,
     /// Queries in the window that wait for their response.
     open: HashMap<Key, Place>,
+    /// Responses, with their times, that may stand before their queries in the recording.
+    early: HashMap<Key, (u64, Vec<u8>)>,
+    /// The same in the order of the recording.
+    early_order: VecDeque<(u64, Key)>,
     newest: u64,
     place: u64,
     ended: bool,
@@ -70,26 +80,37 @@ pub(crate) struct Matching {
 
 impl Matching {
     pub(crate) fn new(records: Recording, sample: Sample) -> Self {
-        let (window, open) = (BTreeMap::new(), HashMap::new());
-        Self { records, sample, window, open, newest: 0, place: 0, ended: false }
+        Self {
+            records,
+            sample,
+            window: BTreeMap::new(),
+            open: HashMap::new(),
+            early: HashMap::new(),
+            early_order: VecDeque::new(),
+            newest: 0,
+            place: 0,
+            ended: false,
+        }
     }
 
     fn take(&mut self, record: Record) {
+        self.newest = self.newest.max(record.time);
+        self.forget_early();
         let key = match &record.content {
             Content::Query(message) => Key::of(&record, message),
             Content::Response(message) => {
-                let place = Key::of(&record, message).and_then(|key| self.open.remove(&key));
-                let query = place.and_then(|place| self.window.get_mut(&place));
-                if let (Some(query), Content::Response(message)) = (query, record.content) {
-                    (query.response, query.key) = (Some(message), None);
+                let key = Key::of(&record, message);
+                if let (Some(key), Content::Response(message)) = (key, record.content) {
+                    self.response(key, record.time, message);
                 }
                 return;
             }
             Content::Opened | Content::Ended => None,
         };
+        let early = key.and_then(|key| self.early_response(&key, record.time));
+        let key = key.filter(|_| early.is_none());
         let place = (record.time, self.place);
         self.place += 1;
-        self.newest = self.newest.max(record.time);
         // A query that is sent again while it waits has the same response: that goes to the first.
         let key = key.filter(|key| match self.open.entry(*key) {
             Entry::Vacant(entry) => {
@@ -98,7 +119,46 @@ impl Matching {
             }
             Entry::Occupied(_) => false,
         });
-        self.window.insert(place, Matched { record, response: None, key });
+        self.window.insert(place, Matched { record, response: early, key });
+    }
+
+    /// Gives a response to its query, or keeps it for one that comes later in the recording.
+    fn response(&mut self, key: Key, time: u64, message: Vec<u8>) {
+        let Some(place) = self.open.get(&key).copied() else {
+            self.early.insert(key, (time, message));
+            self.early_order.push_back((time, key));
+            return;
+        };
+        if time > place.0.saturating_add(RESPONSE_WAIT) {
+            return;
+        }
+        self.open.remove(&key);
+        if let Some(query) = self.window.get_mut(&place) {
+            (query.response, query.key) = (Some(message), None);
+        }
+    }
+
+    /// The response to a query of this time, if it was before it in the recording but is not older.
+    fn early_response(&mut self, key: &Key, time: u64) -> Option<Vec<u8>> {
+        let (sent, _) = self.early.get(key)?;
+        let is_response = (time..=time.saturating_add(RESPONSE_WAIT)).contains(sent);
+        if is_response { self.early.remove(key).map(|(_, message)| message) } else { None }
+    }
+
+    /// Lets go of responses that no query can be behind any more.
+    fn forget_early(&mut self) {
+        while let Some(&(time, key)) = self.early_order.front() {
+            let is_old = self.newest.saturating_sub(time) > DISORDER;
+            if !is_old && self.early_order.len() <= WINDOW_MAX {
+                return;
+            }
+            self.early_order.pop_front();
+            if let Entry::Occupied(entry) = self.early.entry(key)
+                && entry.get().0 == time
+            {
+                entry.remove();
+            }
+        }
     }
 
     /// Whether the first in the window need not wait any longer.
@@ -186,6 +246,50 @@ mod tests {
     }
 
     #[test]
+    fn a_response_may_stand_before_its_query_and_is_no_older() {
+        let records = vec![
+            // The response was captured on another CPU, and written first.
+            response(1, 1_010, 1, 7),
+            query(2, 1_000, 1, 7),
+            // Of a query before the recording began, with the same ID.
+            response(3, 1_011, 2, 7),
+            query(4, 1_020, 2, 7),
+            // More than 100 ms of other messages lie between.
+            response(5, 1_030, 3, 7),
+            query(6, 1_200, 4, 7),
+            query(7, 1_030, 3, 7),
+        ];
+        let expected = [(2, true), (4, false), (7, false), (6, false)];
+        assert_eq!(matched(records), expected);
+    }
+
+    #[test]
+    fn a_response_that_is_too_late_is_none_however_thin_the_traffic() {
+        let late = vec![query(1, 1_000, 1, 7), response(2, 6_001, 1, 7)];
+        assert_eq!(matched(late), [(1, false)]);
+        let in_time = vec![query(1, 1_000, 1, 7), response(2, 6_000, 1, 7)];
+        assert_eq!(matched(in_time), [(1, true)]);
+        // What others are told shows how much time has passed.
+        let records = [query(1, 1_000, 1, 7), response(2, 7_000, 2, 7), response(3, 8_000, 1, 7)];
+        assert_eq!(matched(records.to_vec()), [(1, false)]);
+    }
+
+    #[test]
+    fn a_message_without_a_question_has_its_response() {
+        let cookie = |response: bool| {
+            let mut message = message(7, b'a', response);
+            message[5] = 0;
+            message.truncate(HEADER_LEN);
+            message
+        };
+        let records = vec![
+            record(1, 1_000, 1, Content::Query(cookie(false))),
+            record(2, 1_001, 1, Content::Response(cookie(true))),
+        ];
+        assert_eq!(matched(records), [(1, true)]);
+    }
+
+    #[test]
     fn what_waits_is_bounded() {
         let all = Sample { part: 1.0, seed: 0 };
         let records = (0..u64::MAX).map(|n| Ok(query(n + 1, 1_000, 1, n as u16)));
@@ -196,5 +300,14 @@ mod tests {
                 matching.window.len() <= WINDOW_MAX + 1 && matching.open.len() <= WINDOW_MAX + 1
             );
         }
+        let records = (0..3 * WINDOW_MAX as u64).map(|n| {
+            let port = (n >> 16) as u8;
+            Ok(response(n + 1, 1_000, port, n as u16))
+        });
+        let mut matching = Matching::new(Box::new(records), all);
+        assert!(matching.next().is_none());
+        assert!(
+            matching.early_order.len() <= WINDOW_MAX + 1 && matching.early.len() <= WINDOW_MAX + 1
+        );
     }
 }

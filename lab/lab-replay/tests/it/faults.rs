@@ -1,9 +1,10 @@
 //! Recordings that are refused, and those of which a part is left out.
 
-use crate::recording::{Pcap, SECOND, capture, query};
+use crate::recording::{Pcap, SECOND, capture, query, response};
 use crate::{check_books, echo, run, settings};
 use lab_echo::udp::Options;
 use lab_replay::replay::look;
+use nodens_wire::Rcode;
 use proptest::prelude::*;
 use std::net::SocketAddr;
 
@@ -163,4 +164,29 @@ proptest! {
             prop_assert!(survey.queries() <= 12);
         }
     }
+}
+
+#[test]
+fn responses_over_udp_may_be_longer_than_clients_ask_for() {
+    let asked = query(7, "long.example");
+    let long = response(&asked, Rcode::NOERROR, &[[10, 0, 0, 1]; 400]);
+    assert!(long.len() > 6_000);
+    let mut pcap = Pcap::new();
+    pcap.udp(0, 1, 4_000, &asked);
+    pcap.answer(1_000_000, 1, 4_000, &long);
+    let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let serving = std::thread::spawn(move || {
+        let (_, from) = server.recv_from(&mut [0; 512]).unwrap();
+        // In another order, so that it has to be read.
+        let addresses: Vec<_> = (0..400_u16).map(|n| [10, 0, (n % 2) as u8, 1]).collect();
+        server
+            .send_to(&response(&query(7, "long.example"), Rcode::NOERROR, &addresses), from)
+            .unwrap();
+    });
+    let replayed = run(&settings(address), &pcap.file()).unwrap();
+    serving.join().unwrap();
+    check_books(&replayed, 1);
+    let comparison = &replayed.comparison;
+    assert_eq!((comparison.other_records, comparison.unreadable), (1, 0), "{comparison:?}");
 }
