@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     pub(crate) is_open: bool,
     /// When it was asked last.
     pub(crate) asked: u64,
+    /// Whether the start of the recorded one is in the recording: then its end is, too, and this one waits for it.
+    pub(crate) is_recorded: bool,
     /// Whether the recorded one has ended: this one does when nothing is in flight on it.
     pub(crate) is_ending: bool,
     /// The round of the recording that it belongs to.
@@ -55,6 +57,7 @@ impl Connection {
             connected: None,
             is_open: false,
             asked: now,
+            is_recorded: false,
             is_ending: false,
             round,
             ids: VecDeque::new(),

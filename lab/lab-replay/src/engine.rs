@@ -9,7 +9,7 @@ use crate::compare::Comparison;
 use crate::connection::Connection;
 use crate::feed::{Action, Step};
 use crate::flight::{Flight, Flying};
-use crate::lanes::{Key, Kind, Lanes, Plan};
+use crate::lanes::{Kind, Lanes, Plan};
 use crate::limits::{READY_MAX, RECEIVED_MAX, RESPONSE_LEN_MAX, STEPS_PER_TURN};
 use crate::matching::question_hash;
 use crate::select::Addresses;
@@ -109,6 +109,8 @@ pub(crate) struct Engine<'a> {
     comparison: Comparison,
     /// Connections that are not there yet, in the order in which they were asked for.
     dialled: VecDeque<(u64, usize, u64)>,
+    /// The socket at which the last look for unused connections ended, as a place in the order of all uses.
+    looked_at: u64,
     round: u64,
     items: u64,
     in_flight: u64,
@@ -139,6 +141,7 @@ impl<'a> Engine<'a> {
             books: Books::new(task.timeout, task.whole.saturating_add(task.timeout) / SECOND + 2),
             comparison: Comparison::new(task.differences),
             dialled: VecDeque::new(),
+            looked_at: 0,
             round: 0,
             items: 0,
             in_flight: 0,
@@ -303,10 +306,7 @@ impl<'a> Engine<'a> {
         match (&step.action, step.carrier) {
             (Action::Ask { .. }, Carrier::Udp) => return self.ask(step),
             (Action::Ask { .. }, Carrier::Tcp) => self.ask_on_connection(step),
-            (Action::Open, _) => {
-                let key = Key { client: step.client, server: Some(step.server) };
-                _ = self.lane(key, step.round);
-            }
+            (Action::Open, _) => self.open_recorded(&step),
             (Action::End, _) => self.end_recorded(&step),
         }
         None

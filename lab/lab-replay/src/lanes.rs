@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Bound;
 use std::os::fd::AsFd;
 
 /// Whom a socket stands for: a client over UDP, or a client's connection to a server.
@@ -40,11 +41,6 @@ pub(crate) enum Kind {
 }
 
 impl Lane {
-    /// Whether it is the connection of a client's address, made because its queries were recorded over UDP.
-    pub(crate) fn is_of_client(&self) -> bool {
-        self.key.server.is_some() && self.key.client.port() == 0
-    }
-
     pub(crate) fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.kind {
             Kind::Tcp(connection) => Some(connection),
@@ -119,8 +115,14 @@ impl Lanes {
     }
 
     /// Some of the sockets that were not used for longest, the oldest first.
-    pub(crate) fn oldest(&self) -> impl Iterator<Item = (usize, &Lane)> {
-        self.order.values().take(TRIES).filter_map(|at| Some((*at, self.all.get(*at)?)))
+    fn oldest(&self) -> impl Iterator<Item = (usize, &Lane)> {
+        self.behind(0).map(|(_, at, lane)| (at, lane))
+    }
+
+    /// Some of the sockets that were used later than the one at this place in the order of all uses, with their places.
+    pub(crate) fn behind(&self, place: u64) -> impl Iterator<Item = (u64, usize, &Lane)> {
+        let some = self.order.range((Bound::Excluded(place), Bound::Unbounded)).take(TRIES);
+        some.filter_map(|(place, at)| Some((*place, *at, self.all.get(*at)?)))
     }
 
     /// The lane of `key`, without any change.

@@ -11,7 +11,7 @@ pub(crate) const BATCH: usize = 64;
 pub(crate) const BATCHES_MAX: usize = 256;
 /// Steps taken before sockets are looked at again.
 pub(crate) const STEPS_PER_TURN: usize = 64;
-/// Sockets at which a search for one that can be used again ends.
+/// Sockets at which a search for one that can be used again, or closed, ends.
 pub(crate) const TRIES: usize = 64;
 /// Datagrams received by one system call, and the longest, of which none must be cut: servers may send more than
 /// clients ask for.

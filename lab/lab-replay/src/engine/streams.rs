@@ -4,7 +4,7 @@ use super::send::NoLane;
 use super::{Engine, is_done};
 use crate::feed::{Action, Step};
 use crate::flight::{State, Tag};
-use crate::lanes::{Key, Kind, Lane};
+use crate::lanes::{Key, Kind};
 use lab_load::Loss;
 use lab_load::pipe::{End, Handshake};
 use lab_load::tally::{Closure, Failure};
@@ -110,17 +110,33 @@ impl Engine<'_> {
         }
     }
 
-    /// Closes connections of clients, not of recorded connections, that were not used for some time.
+    /// Opens a connection as recorded.
+    pub(super) fn open_recorded(&mut self, step: &Step) {
+        let key = Key { client: step.client, server: Some(step.server) };
+        let Ok(at) = self.lane(key, step.round) else { return };
+        if let Some(connection) = self.lanes.get_mut(at).and_then(|lane| lane.connection()) {
+            connection.is_recorded = true;
+        }
+    }
+
+    /// Closes connections that no recorded one says when to close and that were not used for some time. A few sockets
+    /// are looked at each time, from where the last look ended up to the first connection that was used since.
     pub(super) fn close_unused(&mut self, now: u64) {
         let before = now.saturating_sub(self.task.idle);
-        let unused = |lane: &Lane| match &lane.kind {
-            Kind::Tcp(connection) => {
-                lane.is_of_client() && lane.waiting == 0 && connection.asked < before
+        let (mut unused, mut looked_at) = (Vec::new(), 0);
+        for (place, at, lane) in self.lanes.behind(self.looked_at) {
+            looked_at = place;
+            let Kind::Tcp(connection) = &lane.kind else { continue };
+            if connection.asked >= before {
+                looked_at = 0;
+                break;
             }
-            Kind::Udp(_) => false,
-        };
-        let found = self.lanes.oldest().filter(|(_, lane)| unused(lane)).map(|(at, _)| at);
-        for at in found.collect::<Vec<_>>() {
+            if !connection.is_recorded && lane.waiting == 0 {
+                unused.push(at);
+            }
+        }
+        self.looked_at = looked_at;
+        for at in unused {
             self.close_idle(at, now);
         }
     }

@@ -6,7 +6,10 @@ use lab_echo::identity::Identity;
 use lab_echo::stream;
 use lab_echo::udp::{Echo, Options};
 use lab_load::transport::Trust;
-use lab_replay::{Over, ReplayError, Settings};
+use lab_replay::replay::look;
+use lab_replay::{Over, ReplayError, Settings, replay};
+use lab_workload::recorded::{Carrier, Content, Record};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Two clients over UDP, each from two ports, and a recorded connection of the first.
@@ -73,6 +76,51 @@ fn a_client_that_is_silent_for_long_enough_connects_again() {
     settings.idle = Duration::from_secs(20);
     run(&settings, &pcap.file()).unwrap();
     assert_eq!(server.streams().len(), 3);
+}
+
+#[test]
+fn connections_without_a_recorded_start_end_when_they_are_idle() {
+    // As in dnstap: queries over TCP, and nothing of connections.
+    let records = |port: u16| {
+        [0, 1_000].map(|millis| Record {
+            number: u64::from(port),
+            time: (millis + u64::from(port)) * 1_000_000,
+            client: ([10, 0, 0, 1], 4_000 + port).into(),
+            server: ([10, 0, 9, 53], 53).into(),
+            carrier: Carrier::Tcp,
+            content: Content::Query(query(port, "a.example")),
+        })
+    };
+    let mut records: Vec<_> = (0..20).flat_map(records).collect();
+    records.sort_by_key(|record| record.time);
+    let open = || Ok::<lab_replay::Recording, _>(Box::new(records.clone().into_iter().map(Ok)));
+    let server = servers::Server::start();
+    let settings = Settings { idle: Duration::from_millis(300), ..settings(server.address) };
+    let survey = look(&settings, &open).unwrap();
+    let replayed = replay(&settings, &survey, &open, &AtomicBool::new(false), &mut ()).unwrap();
+    check_books(&replayed, 40);
+    assert_eq!(server.streams(), [["a"]; 40]);
+}
+
+#[test]
+fn recorded_connections_do_not_keep_those_of_clients_open() {
+    let mut pcap = Pcap::new();
+    let asked = query(7, "b.example");
+    (0..70)
+        .for_each(|port| pcap.connection(port * 1_000, 1, 4_000 + port as u16, &[&asked], false));
+    for time in [100, 1_000] {
+        pcap.udp(time * 1_000_000, 2, 4_000, &query(time as u16, "a.example"));
+    }
+    let server = servers::Server::start();
+    let mut settings = settings(server.address);
+    (settings.over, settings.idle) = (Some(Over::Tcp), Duration::from_millis(300));
+    let replayed = run(&settings, &pcap.file()).unwrap();
+    check_books(&replayed, 72);
+    let mut streams = server.streams();
+    streams.sort();
+    let [clients, recorded] =
+        ["a", "b"].map(|name| streams.iter().filter(|asked| *asked == &[name]).count());
+    assert_eq!((clients, recorded, streams.len()), (2, 70, 72));
 }
 
 /// An echo over TLS and the authority of its certificate.
