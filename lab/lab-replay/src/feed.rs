@@ -140,6 +140,7 @@ fn step(matched: Matched, over: Option<Over>, round: u64, timing: &Timing) -> Op
 mod tests {
     use super::*;
     use crate::Addresses;
+    use crate::chosen::Chosen;
     use crate::survey::survey;
     use lab_workload::recorded::Record;
 
@@ -164,7 +165,7 @@ mod tests {
     fn the_end_of_a_connection_does_not_delay_the_next_round() {
         let open = || Ok::<crate::Recording, _>(Box::new(records().into_iter().map(Ok)));
         let all = Sample { part: 1.0, seed: 0 };
-        let survey = survey(open().unwrap(), (all, None), &Addresses::default());
+        let survey = survey(Chosen::new(open().unwrap(), &[]), (all, None), &Addresses::default());
         let timing = Timing::of(&survey, 1.0, 2);
         let (sender, steps) = std::sync::mpsc::sync_channel(10);
         let read = feed(&open, (all, None), timing, &sender).unwrap();

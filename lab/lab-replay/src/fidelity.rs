@@ -3,7 +3,7 @@
 //! The two clocks start at different times, so what is compared starts at the median distance between them.
 
 use crate::limits::BATCHES_MAX;
-use crate::replay::{Open, check};
+use crate::replay::{Open, check, chosen};
 use crate::survey::Survey;
 use crate::{ReplayError, Settings, feed};
 use lab_load::SECOND;
@@ -122,9 +122,10 @@ impl Fidelity {
 pub fn plan(settings: &Settings, survey: &Survey, open: &Open<'_>) -> Result<Plan, ReplayError> {
     let timing = check(settings, survey)?;
     let (sender, steps) = mpsc::sync_channel::<Vec<feed::Step>>(BATCHES_MAX);
+    let chosen: &Open<'_> = &|| chosen(settings, open);
     std::thread::scope(|scope| {
         let (sample, over) = (settings.sample, settings.over);
-        let reading = scope.spawn(move || feed::feed(open, (sample, over), timing, &sender));
+        let reading = scope.spawn(move || feed::feed(chosen, (sample, over), timing, &sender));
         let is_query = |step: &feed::Step| {
             step.carrier == Carrier::Udp && matches!(step.action, feed::Action::Ask { .. })
         };

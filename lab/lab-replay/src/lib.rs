@@ -8,6 +8,7 @@
 //! The layers, in the order in which a recording goes through them:
 //!
 //! - [`mod@survey`] reads it once and says what is in it, before the first query is sent;
+//! - `chosen` leaves out messages of other servers, and copies;
 //! - `matching` puts messages in the order of their times and responses to their queries, [`select`] leaves clients
 //!   out and gives them local addresses;
 //! - `feed` reads ahead on a thread of its own and gives every query its time;
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod books;
+mod chosen;
 pub mod compare;
 mod connection;
 mod engine;

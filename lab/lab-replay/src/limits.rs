@@ -6,6 +6,10 @@ pub(crate) const WINDOW_MAX: usize = 1 << 16;
 pub(crate) const RESPONSE_WAIT: u64 = 5_000_000_000;
 /// Nanoseconds of the recording by which its messages may be out of order.
 pub(crate) const DISORDER: u64 = 100_000_000;
+/// Nanoseconds of the recording within which the same datagram is a copy of itself.
+pub(crate) const COPY_WAIT: u64 = 1_000_000;
+/// Servers whose queries are counted.
+pub(crate) const SERVERS_MAX: usize = 1 << 16;
 /// Steps that the reading thread hands over at once, and how often it may do so ahead of the sending one.
 pub(crate) const BATCH: usize = 64;
 pub(crate) const BATCHES_MAX: usize = 256;

@@ -1,5 +1,6 @@
 //! A whole replay: what is asked for, checks before the first query, its threads, and the outcome.
 
+use crate::chosen::Chosen;
 use crate::connection::Dial;
 use crate::engine::{Engine, Report, Task, Tick};
 use crate::feed::{Read, Timing, feed};
@@ -43,6 +44,8 @@ pub struct Settings {
     pub speed: f64,
     /// How often the recording is gone through, at least once.
     pub loops: u64,
+    /// The servers whose queries are replayed; all if there are none.
+    pub servers: Vec<IpAddr>,
     /// The clients that take part.
     pub sample: Sample,
     /// Where they send from.
@@ -127,6 +130,9 @@ pub enum ReplayError {
 fn why_none(survey: &Survey) -> String {
     let broken = survey.named.first().map(|first| format!("; the first broken part: {first}"));
     match (survey.left_out, broken) {
+        (0, _) if survey.other_servers > 0 => {
+            format!(": all {} are to other servers", survey.other_servers)
+        }
         (0, None) => ", expected DNS over UDP or TCP to the server's port".to_owned(),
         (0, Some(broken)) => broken,
         (left_out, _) => format!(": all {left_out} are of clients that are left out"),
@@ -178,6 +184,7 @@ pub fn replay(
         early: &survey.early,
         ticks,
     };
+    let chosen: &Open<'_> = &|| chosen(settings, open);
     let mut past = Past::new();
     observer.ready();
     let lost = || ReplayError::Thread(io::Error::other("it panicked"));
@@ -186,7 +193,7 @@ pub fn replay(
     let (mut report, read) = std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
             settle(&others);
-            feed(open, (settings.sample, settings.over), timing, &sender)
+            feed(chosen, (settings.sample, settings.over), timing, &sender)
         });
         let sending = scope.spawn(move || {
             settle(&own);
@@ -210,7 +217,13 @@ pub fn replay(
 
 /// Reads a recording once to find out what is in it.
 pub fn look(settings: &Settings, open: &Open<'_>) -> Result<Survey, ReplayError> {
-    Ok(survey(open()?, (settings.sample, settings.over), &settings.addresses))
+    let chosen = Chosen::new(open()?, &settings.servers);
+    Ok(survey(chosen, (settings.sample, settings.over), &settings.addresses))
+}
+
+/// What of the recording is replayed.
+pub(crate) fn chosen(settings: &Settings, open: &Open<'_>) -> Result<Recording, ReplayError> {
+    Ok(Box::new(Chosen::new(open()?, &settings.servers)))
 }
 
 pub(crate) fn check(settings: &Settings, survey: &Survey) -> Result<Timing, ReplayError> {

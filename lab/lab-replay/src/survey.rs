@@ -1,9 +1,11 @@
 //! What is in a recording, found out before the first query is sent.
 
-use crate::limits::{BROKEN_NAMED, EARLY_SOCKETS_MAX, LOCALS_MAX};
-use crate::{Addresses, Over, Recording, Sample};
+use crate::chosen::Chosen;
+use crate::limits::{BROKEN_NAMED, EARLY_SOCKETS_MAX, LOCALS_MAX, SERVERS_MAX};
+use crate::{Addresses, Over, Sample};
 use lab_workload::recorded::{Carrier, Content};
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 /// Nanoseconds of a second.
@@ -20,6 +22,12 @@ pub struct Survey {
     pub responses: u64,
     /// Queries of clients that are left out.
     pub left_out: u64,
+    /// Queries to servers that are left out.
+    pub other_servers: u64,
+    /// Queries that are left out because they are copies of others, of another device of the capture.
+    pub copies: u64,
+    /// Servers with the number of queries to them, the most asked first.
+    pub by_server: Vec<(IpAddr, u64)>,
     /// The earliest and the latest query: time and packet.
     pub span: Option<(Moment, Moment)>,
     /// Queries in the busiest second of the recording.
@@ -57,15 +65,16 @@ impl Survey {
 
 /// Reads `recording` to its end.
 pub(crate) fn survey(
-    recording: Recording,
+    mut recording: Chosen,
     (sample, over): (Sample, Option<Over>),
     addresses: &Addresses,
 ) -> Survey {
     let mut survey = Survey::default();
     let (mut locals, mut early) = (HashSet::new(), HashSet::new());
+    let mut servers = HashMap::new();
     // Queries of the second that is being counted.
     let (mut second, mut within) = (0, 0);
-    for record in recording {
+    for record in recording.by_ref() {
         let record = match record {
             Ok(record) => record,
             Err(broken) => {
@@ -90,6 +99,7 @@ pub(crate) fn survey(
             }
             _ => continue,
         }
+        count_server(&mut servers, record.server.ip());
         let moment = Moment { time: record.time, number: record.number };
         let (first, last) = survey.span.get_or_insert((moment, moment));
         if moment.time < first.time {
@@ -115,5 +125,16 @@ pub(crate) fn survey(
             survey.early.push(client);
         }
     }
+    (survey.copies, survey.other_servers) = (recording.copies, recording.other_servers);
+    survey.by_server = servers.into_iter().collect();
+    survey.by_server.sort_by_key(|(server, count)| (Reverse(*count), *server));
     survey
+}
+
+fn count_server(servers: &mut HashMap<IpAddr, u64>, server: IpAddr) {
+    if let Some(count) = servers.get_mut(&server) {
+        *count += 1;
+    } else if servers.len() < SERVERS_MAX {
+        servers.insert(server, 1);
+    }
 }

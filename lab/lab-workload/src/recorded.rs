@@ -15,7 +15,7 @@ pub enum Carrier {
 }
 
 /// What was recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// The client asked for a connection. A recording without these still has connections: one opens with
     /// its first query.

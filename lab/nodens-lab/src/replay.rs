@@ -1,6 +1,7 @@
 //! `nodens-lab replay`: the queries of a recording again, as they were, and the responses beside the recorded ones.
 
 mod fidelity;
+mod notes;
 
 use crate::export::Kept;
 use crate::load::{live, output, prometheus, summary};
@@ -20,6 +21,7 @@ use lab_result::{About, Generator, Requirement, ResultFile};
 use lab_workload::capture::{self, OpenError};
 use lab_workload::dnstap::Role;
 use std::fs::File;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -39,6 +41,9 @@ pub(crate) struct Args {
     /// Port of the servers in the capture.
     #[arg(long, value_name = "PORT", default_value_t = 53)]
     capture_port: u16,
+    /// Replay only what was sent to this address; may be repeated [default: all].
+    #[arg(long, value_name = "ADDRESS")]
+    server: Vec<IpAddr>,
     /// Between whom messages of dnstap are taken [default: client,auth].
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLES")]
     dnstap_role: Vec<RoleName>,
@@ -142,7 +147,8 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let replayed = lab_replay::replay(&settings, &survey, &open, stop, &mut watch)?;
     watch.live.clear();
     let Replayed { config, mut outcome, comparison } = replayed;
-    outcome.verdict.notes.extend(comparison_notes(&comparison));
+    outcome.verdict.notes.extend(notes::survey(&survey));
+    outcome.verdict.notes.extend(notes::comparison(&comparison));
     let about = About {
         generator: Generator {
             name: "nodens-lab".to_owned(),
@@ -190,6 +196,7 @@ fn settings(args: &Args) -> Result<Settings> {
         target: target(args)?,
         speed: args.speed,
         loops: args.loops,
+        servers: args.server.clone(),
         sample: Sample { part: args.clients, seed: args.seed },
         addresses: Addresses { rewrites: args.rewrite.clone(), sources },
         over: args.over.map(Over::from),
@@ -267,6 +274,10 @@ fn source(args: &Args) -> String {
         };
         text += &format!(", all over {name}");
     }
+    if !args.server.is_empty() {
+        let servers: Vec<_> = args.server.iter().map(ToString::to_string).collect();
+        text += &format!(", queries to {}", servers.join(", "));
+    }
     if args.clients < 1.0 {
         text += &format!(", {} of the clients", term::percent(args.clients));
     }
@@ -284,10 +295,16 @@ fn heading(args: &Args, settings: &Settings, survey: &Survey) -> String {
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{} queries over {name}", term::count(*count)))
         .collect();
-    let left_out = match survey.left_out {
-        0 => String::new(),
-        count => format!(", {} of other clients left out", term::count(count)),
-    };
+    let left_out = [
+        (survey.left_out, "of other clients"),
+        (survey.other_servers, "to other servers"),
+        (survey.copies, "copies"),
+    ];
+    let left_out: String = left_out
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!(", {} {what} left out", term::count(*count)))
+        .collect();
     format!(
         "{title}  {}: {}{left_out}, {} recorded responses, {:.1} s",
         source(args),
@@ -295,34 +312,6 @@ fn heading(args: &Args, settings: &Settings, survey: &Survey) -> String {
         term::count(survey.responses),
         seconds(settings, survey)
     )
-}
-
-/// What the comparison says, the differences last.
-fn comparison_notes(comparison: &Comparison) -> Vec<String> {
-    if comparison.compared() == 0 {
-        return vec!["the capture has no responses to compare with".to_owned()];
-    }
-    let counts = [
-        ("the same", comparison.same),
-        ("with another RCODE", comparison.other_rcode),
-        ("with other flags", comparison.other_flags),
-        ("with other records", comparison.other_records),
-        ("missing", comparison.missing),
-        ("unreadable", comparison.unreadable),
-    ];
-    let shown = counts.iter().filter(|(what, count)| *count > 0 || *what == "the same");
-    let parts: Vec<_> =
-        shown.map(|(what, count)| format!("{} {what}", term::count(*count))).collect();
-    let mut text = format!(
-        "of {} recorded responses {}",
-        term::count(comparison.compared()),
-        parts.join(", ")
-    );
-    if comparison.not_recorded > 0 {
-        text +=
-            &format!("; {} responses have no recorded one", term::count(comparison.not_recorded));
-    }
-    std::iter::once(text).chain(comparison.named.iter().cloned()).collect()
 }
 
 /// Whether the part of the recorded responses that came again is large enough.

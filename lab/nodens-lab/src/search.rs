@@ -13,6 +13,7 @@ use lab_workload::search::resolv_conf::ResolvConf;
 use lab_workload::search::{Libc, Measure};
 use nodens_wire::Name;
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -60,6 +61,9 @@ pub(crate) struct Args {
     /// Port that the queries in a capture of packets were sent to.
     #[arg(long, value_name = "PORT", default_value_t = 53, requires = "capture")]
     capture_port: u16,
+    /// Take only what was sent to this address; may be repeated [default: all].
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["names", "file"])]
+    server: Vec<IpAddr>,
     /// Take what a server writes as dnstap to this socket, a path or an address with port, until the
     /// server ends, or --for is over, or Ctrl-C.
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["names", "file"])]

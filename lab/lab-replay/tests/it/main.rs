@@ -1,5 +1,6 @@
 //! Recordings written here, replayed to echoes and to servers of a few lines.
 
+mod chosen;
 mod faults;
 mod over;
 mod recording;
@@ -26,6 +27,7 @@ fn settings(target: SocketAddr) -> Settings {
         target,
         speed: 1.0,
         loops: 1,
+        servers: Vec::new(),
         sample: Sample { part: 1.0, seed: 1 },
         addresses: Addresses::default(),
         over: None,

@@ -14,6 +14,7 @@ use nodens_wire::Name;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufReader, Read};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,7 +44,7 @@ pub(super) fn run(
         ndots: NDOTS.to_vec(),
         cache_ttl: (args.cache_success, args.cache_denial),
     };
-    let mut taken = Taken::default();
+    let mut taken = Taken { servers: args.server.clone(), ..Taken::default() };
     let source = match (path, socket) {
         (Some(path), _) => {
             file(path, args, stop, &mut taken)?;
@@ -62,7 +63,12 @@ pub(super) fn run(
     taken.tell_rest(&source);
     let observed = taken.observer.finish(&options);
     if observed.queries == 0 {
-        bail!("{source} has no query for A or AAAA ({} others)", term::count(observed.others));
+        let others = term::count(observed.others);
+        let left_out = match taken.left_out {
+            0 => String::new(),
+            count => format!("; {} messages of other servers than --server", term::count(count)),
+        };
+        bail!("{source} has no query for A or AAAA ({others} others{left_out})");
     }
     if args.json {
         return Ok(format!("{:#}\n", as_json(&observed, &source)));
@@ -74,12 +80,17 @@ pub(super) fn run(
 #[derive(Default)]
 struct Taken {
     observer: Observer,
+    /// The servers that count; all if there are none.
+    servers: Vec<IpAddr>,
+    /// Messages of others.
+    left_out: u64,
     faults: usize,
 }
 
 impl Taken {
     fn push(&mut self, item: Result<Record, Broken>) -> Result<()> {
         match item {
+            Ok(record) if self.is_left_out(&record) => self.left_out += 1,
             Ok(record) => self.observer.push(&record)?,
             Err(broken) => {
                 self.faults += 1;
@@ -89,6 +100,10 @@ impl Taken {
             }
         }
         Ok(())
+    }
+
+    fn is_left_out(&self, record: &Record) -> bool {
+        !self.servers.is_empty() && !self.servers.contains(&record.server.ip())
     }
 
     fn tell_rest(&self, source: &str) {

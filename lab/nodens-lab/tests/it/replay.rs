@@ -108,6 +108,19 @@ fn a_capture_over_udp_is_replayed_over_tls() {
 }
 
 #[test]
+fn the_server_whose_queries_are_replayed_is_chosen_by_its_address() {
+    let echo = Echo::start();
+    let target = format!("127.0.0.1:{}", echo.port);
+    let chosen = ["--speed", "20", "--server", "192.0.2.1", "--server", "10.9.0.53"];
+    let result = load::json(&replay(&target, &chosen));
+    assert_eq!(result.counts.sent, 60);
+    assert!(result.plan.workload.source.ends_with(", queries to 192.0.2.1, 10.9.0.53"));
+    let output = replay(&target, &["--server", "192.0.2.1"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("all 60 are to other servers"), "{errors}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_the_reason() {
     for (arguments, reason) in [
         (&["--speed", "0"][..], "--speed 0, expected a factor from 0.001"),

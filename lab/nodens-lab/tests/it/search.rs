@@ -174,6 +174,9 @@ fn lookups_in_a_capture_are_found_with_the_list_of_their_client() {
     assert_eq!(result["measures"][0]["mean_wait_ns"]["most"], 5_000_000);
     let text = String::from_utf8(lab(&arguments).stdout).unwrap();
     assert!(text.contains("1 client: default.svc.cluster.local. svc."), "{text}");
+    let none = lab(&[&arguments[..], &["--server", "192.0.2.1"]].concat());
+    let errors = String::from_utf8(none.stderr).unwrap();
+    assert!(errors.contains("messages of other servers than --server"), "{errors}");
     // The same file is a load.
     let echo = crate::Echo::start();
     let load = ["load", "-p", &echo.port, "--original-timing", "--no-version", "--json"];
