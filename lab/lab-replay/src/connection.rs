@@ -32,7 +32,7 @@ pub(crate) struct Connection {
     pub(crate) is_open: bool,
     /// When it was asked last.
     pub(crate) asked: u64,
-    /// Whether the start of the recorded one is in the recording: then its end is, too, and this one waits for it.
+    /// Whether both the start and the end of the recorded one are in the recording: this one waits for the end.
     pub(crate) is_recorded: bool,
     /// Whether the recorded one has ended: this one does when nothing is in flight on it.
     pub(crate) is_ending: bool,

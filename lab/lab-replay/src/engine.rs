@@ -20,7 +20,7 @@ use lab_sys::poll::{Poller, Ready};
 use lab_workload::recorded::Carrier;
 use nodens_wire::{Flags, Header};
 use socket2::Socket;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -58,6 +58,8 @@ pub(crate) struct Task<'a> {
     pub(crate) expected: usize,
     /// Clients whose UDP sockets are opened before the start.
     pub(crate) early: &'a [SocketAddr],
+    /// Recorded connections without an end, by client and server.
+    pub(crate) endless: &'a HashSet<(SocketAddr, SocketAddr)>,
     pub(crate) ticks: Sender<Tick>,
 }
 

@@ -8,6 +8,8 @@ pub(crate) const RESPONSE_WAIT: u64 = 5_000_000_000;
 pub(crate) const DISORDER: u64 = 100_000_000;
 /// Nanoseconds of the recording within which the same datagram is a copy of itself.
 pub(crate) const COPY_WAIT: u64 = 1_000_000;
+/// Connections without a recorded end that are known.
+pub(crate) const ENDLESS_MAX: usize = 1 << 16;
 /// Servers whose queries are counted.
 pub(crate) const SERVERS_MAX: usize = 1 << 16;
 /// Steps that the reading thread hands over at once, and how often it may do so ahead of the sending one.

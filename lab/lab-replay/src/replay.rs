@@ -182,6 +182,7 @@ pub fn replay(
         stop,
         expected: expected(settings, survey),
         early: &survey.early,
+        endless: &survey.endless,
         ticks,
     };
     let chosen: &Open<'_> = &|| chosen(settings, open);

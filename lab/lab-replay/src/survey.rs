@@ -1,9 +1,9 @@
 //! What is in a recording, found out before the first query is sent.
 
 use crate::chosen::Chosen;
-use crate::limits::{BROKEN_NAMED, EARLY_SOCKETS_MAX, LOCALS_MAX, SERVERS_MAX};
+use crate::limits::{BROKEN_NAMED, EARLY_SOCKETS_MAX, ENDLESS_MAX, LOCALS_MAX, SERVERS_MAX};
 use crate::{Addresses, Over, Sample};
-use lab_workload::recorded::{Carrier, Content};
+use lab_workload::recorded::{Carrier, Content, Record};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -40,6 +40,8 @@ pub struct Survey {
     pub locals: Vec<(IpAddr, IpAddr)>,
     /// Clients that send over UDP, the first of them: their sockets are there before the first query.
     pub(crate) early: Vec<SocketAddr>,
+    /// Connections, by client and server, whose start is in the recording and whose end is not.
+    pub(crate) endless: HashSet<(SocketAddr, SocketAddr)>,
 }
 
 /// A time in a recording.
@@ -55,6 +57,16 @@ impl Survey {
     /// All queries.
     pub fn queries(&self) -> u64 {
         self.udp + self.tcp
+    }
+
+    /// Takes in the start or end of a connection.
+    fn connection(&mut self, record: &Record) {
+        let key = (record.client, record.server);
+        if record.content == Content::Ended {
+            self.endless.remove(&key);
+        } else if self.endless.len() < ENDLESS_MAX {
+            self.endless.insert(key);
+        }
     }
 
     /// Nanoseconds from the first to the last query.
@@ -95,6 +107,10 @@ pub(crate) fn survey(
             (Content::Query(_), Carrier::Tcp) => survey.tcp += 1,
             (Content::Response(_), _) if takes_part => {
                 survey.responses += 1;
+                continue;
+            }
+            (Content::Opened | Content::Ended, _) if takes_part => {
+                survey.connection(&record);
                 continue;
             }
             _ => continue,

@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// what a client's address sent over UDP shares one.
     #[arg(long, value_enum, value_name = "TRANSPORT")]
     over: Option<OverName>,
-    /// Close a connection without queries for so long if the capture does not have the start of a recorded one, as 20s.
+    /// Close a connection without queries for so long if no recorded one says when, as 20s.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = lab_units::seconds)]
     idle: u64,
     /// PEM file with the authority that must have signed the server's certificate [default: the system's].

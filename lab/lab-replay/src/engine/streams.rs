@@ -114,8 +114,9 @@ impl Engine<'_> {
     pub(super) fn open_recorded(&mut self, step: &Step) {
         let key = Key { client: step.client, server: Some(step.server) };
         let Ok(at) = self.lane(key, step.round) else { return };
+        let has_end = !self.task.endless.contains(&(step.client, step.server));
         if let Some(connection) = self.lanes.get_mut(at).and_then(|lane| lane.connection()) {
-            connection.is_recorded = true;
+            connection.is_recorded = has_end;
         }
     }
 

@@ -105,10 +105,14 @@ impl Pcap {
         self.segment(time, client, port, (100, "syn"), &[]);
         self.more(time + 5_000_000, client, port, &[], asked);
         if ends {
-            let octets: usize = asked.iter().map(|message| message.len() + 2).sum();
-            let time = time + 5_000_000 * (asked.len() as u64 + 1);
-            self.segment(time, client, port, (101 + octets as u32, "fin"), &[]);
+            self.end(time + 5_000_000 * (asked.len() as u64 + 1), client, port, asked);
         }
+    }
+
+    /// The end of a connection on which these were sent.
+    pub(crate) fn end(&mut self, time: u64, client: u8, port: u16, asked: &[&Vec<u8>]) {
+        let octets: usize = asked.iter().map(|message| message.len() + 2).sum();
+        self.segment(time, client, port, (101 + octets as u32, "fin"), &[]);
     }
 
     /// More messages on a connection on which others were sent before.
