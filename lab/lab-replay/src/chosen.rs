@@ -31,13 +31,15 @@ impl Chosen {
     }
 
     fn is_chosen(&mut self, record: &Record) -> bool {
-        let Record { content, server, carrier, .. } = record;
+        let Record { content, client, server, carrier, .. } = record;
         let is_query = matches!(content, Content::Query(_));
         if !self.servers.is_empty() && !self.servers.contains(&server.ip()) {
             self.other_servers += u64::from(is_query);
             return false;
         }
-        let is_copy = is_query && *carrier == Carrier::Udp && self.is_copy(record);
+        // Without ports, what looks the same may be of several clients.
+        let may_be_copy = is_query && *carrier == Carrier::Udp && client.port() != 0;
+        let is_copy = may_be_copy && self.is_copy(record);
         self.copies += u64::from(is_copy);
         !is_copy
     }
