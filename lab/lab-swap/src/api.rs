@@ -11,6 +11,8 @@ use tokio::runtime::Runtime;
 /// How long a connection may take, and a response.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const READ_MAX: Duration = Duration::from_secs(30);
+/// Pauses before a request is sent again that the server has refused or that changes nothing.
+const PAUSES: [u64; 4] = [200, 500, 1000, 2000];
 
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,6 +124,8 @@ impl Cluster {
             .map_err(failed)?;
         config.connect_timeout = Some(CONNECT_MAX);
         config.read_timeout = Some(READ_MAX);
+        // Its policy repeats changes after 503 and 504, too: a change that was made looks like a conflict then.
+        config.default_retry = false;
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = {
             let _inside = runtime.enter();
@@ -131,6 +135,23 @@ impl Cluster {
     }
 
     fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&str, &Value)>,
+    ) -> Result<String, Error> {
+        for pause in PAUSES {
+            match self.ask_once(method.clone(), path, body) {
+                Err(error) if may_repeat(&method, error.code) => {
+                    std::thread::sleep(Duration::from_millis(pause));
+                }
+                answer => return answer,
+            }
+        }
+        self.ask_once(method, path, body)
+    }
+
+    fn ask_once(
         &self,
         method: Method,
         path: &str,
@@ -156,6 +177,11 @@ impl Cluster {
         serde_json::from_str(&text)
             .map_err(|error| Error::new(format!("{method} {path}"), format!("no JSON: {error}")))
     }
+}
+
+/// Whether a request that failed with `code` has changed nothing and may succeed soon.
+fn may_repeat(method: &Method, code: u16) -> bool {
+    code == 429 || (*method == Method::GET && matches!(code, 503 | 504))
 }
 
 /// An error with its causes, which `kube` leaves out.
@@ -204,5 +230,84 @@ impl Api for Cluster {
             Err(error) if !error.is_absent() => Err(error),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::{Arc, Mutex};
+
+    /// Answers the requests of a connection with these codes, the last one for ever, and remembers them.
+    fn answer(stream: TcpStream, codes: &Mutex<Vec<u16>>, seen: &Mutex<Vec<String>>) -> Option<()> {
+        let mut lines = BufReader::new(stream.try_clone().ok()?);
+        loop {
+            let (mut first, mut len) = (String::new(), 0);
+            lines.read_line(&mut first).ok().filter(|len| *len > 0)?;
+            loop {
+                let mut line = String::new();
+                lines.read_line(&mut line).ok()?;
+                if let Some((_, value)) = line.to_lowercase().split_once("content-length:") {
+                    len = value.trim().parse().ok()?;
+                }
+                if line.trim().is_empty() {
+                    break;
+                }
+            }
+            lines.read_exact(&mut vec![0; len]).ok()?;
+            seen.lock().unwrap().push(first.trim_end().trim_end_matches(" HTTP/1.1").to_owned());
+            let mut codes = codes.lock().unwrap();
+            let code = if codes.len() > 1 { codes.remove(0) } else { codes[0] };
+            write!(&stream, "HTTP/1.1 {code} X\r\ncontent-length: 3\r\n\r\n\"x\"").ok()?;
+        }
+    }
+
+    /// A cluster that answers with these codes, and the requests that it has seen.
+    fn served(codes: &[u16]) -> (Cluster, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let (codes, seen) = (Arc::new(Mutex::new(codes.to_vec())), Arc::default());
+        let told = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                answer(stream, &codes, &told);
+            }
+        });
+        let file = serde_json::json!({
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        });
+        let name = format!("lab-swap-{}-{}", std::process::id(), server.replace([':', '/'], "-"));
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, file.to_string()).unwrap();
+        let cluster = Cluster::find(Some(&path), None).unwrap();
+        std::fs::remove_file(path).unwrap();
+        (cluster, seen)
+    }
+
+    #[test]
+    fn a_change_whose_outcome_is_unknown_is_sent_once() {
+        for code in [503, 504] {
+            let (cluster, seen) = served(&[code]);
+            let patch = Value::Array(Vec::new());
+            assert_eq!(cluster.patch("/d", &patch).unwrap_err().code, code);
+            assert_eq!(cluster.create("/d", &patch).unwrap_err().code, code);
+            assert_eq!(cluster.delete("/d", None).unwrap_err().code, code);
+            assert_eq!(*seen.lock().unwrap(), ["PATCH /d", "POST /d", "DELETE /d"]);
+        }
+    }
+
+    #[test]
+    fn what_has_changed_nothing_is_sent_again() {
+        let (cluster, seen) = served(&[503, 504, 429, 200]);
+        assert!(cluster.get("/d").unwrap().is_some());
+        assert_eq!(*seen.lock().unwrap(), ["GET /d"; 4]);
+        let (cluster, seen) = served(&[429, 200]);
+        cluster.patch("/d", &Value::Array(Vec::new())).unwrap();
+        assert_eq!(*seen.lock().unwrap(), ["PATCH /d"; 2]);
     }
 }

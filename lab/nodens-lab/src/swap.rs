@@ -29,6 +29,7 @@ use setup::Setup;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How often the Lease is renewed.
@@ -104,18 +105,21 @@ fn exchanged(
         Ok(claim) => claim,
         Err(error) => {
             guard.end()?;
-            return Err(error).context("another run has the workload");
+            return Err(match error.is_conflict() {
+                true => anyhow::Error::new(error).context("another run has the workload"),
+                false => anyhow::Error::new(error).context("cannot write the record"),
+            });
         }
     };
     // Owners that were not paused are no longer in the record.
     let paused = lab_swap::pause(&setup.cluster, &mut claim);
-    let (lost, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (held, over) = (Held::new(), AtomicBool::new(false));
     let mut kept = Kept::default();
     let (result, restored) = std::thread::scope(|scope| {
         let _over = Over(&over);
-        scope.spawn(|| renew(setup, &claim, &lost, &over));
+        scope.spawn(|| renew(setup, &claim, &held, &over));
         let result = paused.context("cannot pause what watches over the workload").and_then(|()| {
-            measure(args, (setup, &claim, &guard), (plan, folder), (stop, &lost), &mut kept)
+            measure(args, (setup, &claim, &guard), (plan, folder), (stop, &held), &mut kept)
         });
         term::note("restoring");
         // Others must not take the Lease for one that was left meanwhile. If it is lost, this finds all as
@@ -139,22 +143,44 @@ impl Drop for Over<'_> {
     }
 }
 
+/// Whether the Lease is still ours.
+struct Held {
+    is_taken: AtomicBool,
+    renewed: Mutex<Instant>,
+}
+
+impl Held {
+    fn new() -> Self {
+        Self { is_taken: AtomicBool::new(false), renewed: Mutex::new(Instant::now()) }
+    }
+
+    /// Whether another program has it, or may soon: a request to renew it may take longer than others wait.
+    fn is_lost(&self) -> bool {
+        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_taken.load(Ordering::Relaxed) || renewed.elapsed() > RENEW_MAX
+    }
+}
+
 /// Renews the Lease until the run is over; says so if that is not possible.
-fn renew(setup: &Setup, claim: &Claim, lost: &AtomicBool, over: &AtomicBool) {
-    let (mut next, mut last) = (Instant::now() + RENEW, Instant::now());
+fn renew(setup: &Setup, claim: &Claim, held: &Held, over: &AtomicBool) {
+    let mut next = Instant::now() + RENEW;
     while !over.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(100));
         if Instant::now() < next {
             continue;
         }
-        next = Instant::now() + RENEW / 4;
+        // The Lease has the time at which the request was made.
+        let begun = Instant::now();
+        next = begun + RENEW / 4;
         match claim.renew(&setup.cluster) {
-            Ok(()) => (next, last) = (Instant::now() + RENEW, Instant::now()),
-            Err(error) if error.is_conflict() || error.is_absent() => {
-                return lost.store(true, Ordering::Relaxed);
+            Ok(()) => {
+                next = begun + RENEW;
+                *held.renewed.lock().unwrap_or_else(PoisonError::into_inner) = begun;
             }
-            Err(_) if last.elapsed() < RENEW_MAX => {}
-            Err(_) => return lost.store(true, Ordering::Relaxed),
+            Err(error) if error.is_conflict() || error.is_absent() => {
+                return held.is_taken.store(true, Ordering::Relaxed);
+            }
+            Err(_) => {}
         }
     }
 }
@@ -164,13 +190,13 @@ fn measure(
     args: &Args,
     (setup, claim, guard): (&Setup, &Claim, &Guard),
     (plan, folder): (&ComparisonPlan, &Path),
-    (stop, lost): (&AtomicBool, &AtomicBool),
+    (stop, held): (&AtomicBool, &Held),
     kept: &mut Kept,
 ) -> Result<[Vec<Block>; 2]> {
     let mut loader = loader(args, setup, claim, folder);
     loader.provide(&setup.sets)?;
     let stopped = || {
-        if lost.load(Ordering::Relaxed) {
+        if held.is_lost() {
             bail!("the Lease {} is lost: another program restores the workload", claim.path);
         }
         guard.check()?;
@@ -295,4 +321,20 @@ fn conclude(
         usage,
     });
     file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_lost_when_a_request_to_renew_it_takes_too_long() {
+        let held = Held::new();
+        assert!(!held.is_lost());
+        *held.renewed.lock().unwrap() = Instant::now().checked_sub(2 * RENEW_MAX).unwrap();
+        assert!(held.is_lost());
+        let held = Held::new();
+        held.is_taken.store(true, Ordering::Relaxed);
+        assert!(held.is_lost());
+    }
 }
