@@ -22,6 +22,18 @@ pub struct Change {
     /// A field that must have this value, or the pointer leads elsewhere: the name of a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<(String, Value)>,
+    /// A second field without which a value of `during` may be another writer's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<Box<With>>,
+}
+
+/// A field that the run changes together with another one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct With {
+    /// JSON pointer to it.
+    pub pointer: String,
+    /// What the run may give both: the other one's value, and this one's.
+    pub pairs: Vec<(Value, Value)>,
 }
 
 /// What putting a field back takes.
@@ -52,6 +64,7 @@ impl Change {
             during,
             absent_around,
             guard: None,
+            with: None,
         }
     }
 
@@ -59,6 +72,13 @@ impl Change {
     #[must_use]
     pub fn guarded(self, pointer: &str, value: Value) -> Self {
         Self { guard: Some((pointer.to_owned(), value)), ..self }
+    }
+
+    /// The same for a field that the run changes together with another one.
+    #[must_use]
+    pub fn together(self, pointer: &str, pairs: Vec<(Value, Value)>) -> Self {
+        let with = With { pointer: pointer.to_owned(), pairs };
+        Self { with: Some(Box::new(with)), ..self }
     }
 
     /// What the field of `object` is; `None` if the pointer leads elsewhere.
@@ -112,11 +132,20 @@ impl Change {
         let now = object.pointer(&self.pointer).unwrap_or(&Value::Null);
         if *now == self.before {
             Decision::Already
-        } else if self.during.contains(now) {
+        } else if self.is_ours(object, now) {
             Decision::Patch(self.set_here(object, &self.before))
         } else {
             Decision::Foreign(now.clone())
         }
+    }
+
+    /// Whether the run may have given the field of `object` the value `now`.
+    fn is_ours(&self, object: &Value, now: &Value) -> bool {
+        let is_pair = |with: &With| {
+            let beside = object.pointer(&with.pointer).unwrap_or(&Value::Null);
+            with.pairs.iter().any(|(own, other)| own == now && other == beside)
+        };
+        self.during.contains(now) && self.with.as_deref().is_none_or(is_pair)
     }
 
     /// Removes the field, and what was made around it as far as nothing else is in there.

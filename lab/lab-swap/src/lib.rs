@@ -31,7 +31,7 @@ mod turn;
 mod workload;
 
 pub use api::{Api, Cluster, Error};
-pub use change::{Change, Decision};
+pub use change::{Change, Decision, With};
 pub use pause::{is_needed, pause};
 pub use record::{Claim, LEASE_SECONDS, Record, lease_path};
 pub use restore::{Outcome, Restored, restore};

@@ -167,22 +167,23 @@ impl Workload {
         text(object, &format!("/spec/template/spec/containers/{place}/image"))
     }
 
-    /// The two fields that a run changes of it: the image of the container, and the mark.
+    /// The two fields that a run changes of it: the image of the container, and the mark. `pairs` are what it
+    /// gives both.
     pub fn changes(
         &self,
         object: &Value,
         (place, container): (usize, &str),
-        images: &[&str],
-        marks: &[String],
+        pairs: &[(&str, &str)],
     ) -> Vec<Change> {
-        let values = |texts: Vec<&str>| texts.into_iter().map(Value::from).collect::<Vec<_>>();
         let at = format!("/spec/template/spec/containers/{place}");
-        let (path, images) = (self.path(), values(images.to_vec()));
-        let what = format!("image of {container} in {self}");
-        let image = Change::of(&what, &path, object, &format!("{at}/image"), images)
-            .guarded(&format!("{at}/name"), container.into());
         let pointer = format!("/spec/template/metadata/annotations/{}", MARK.replace('/', "~1"));
-        let marks = values(marks.iter().map(String::as_str).collect());
+        let (images, marks): (Vec<Value>, Vec<Value>) =
+            pairs.iter().map(|(image, mark)| (json!(image), json!(mark))).unzip();
+        let (path, what) = (self.path(), format!("image of {container} in {self}"));
+        let both = images.iter().cloned().zip(marks.iter().cloned()).collect();
+        let image = Change::of(&what, &path, object, &format!("{at}/image"), images)
+            .guarded(&format!("{at}/name"), container.into())
+            .together(&pointer, both);
         let mark = Change::of(&format!("mark of pods of {self}"), &path, object, &pointer, marks);
         vec![image, mark]
     }

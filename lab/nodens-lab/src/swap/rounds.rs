@@ -26,13 +26,14 @@ pub(super) struct Exchange<'a> {
     pub(super) rollout_max: Duration,
 }
 
-/// The marks of an image: two, so that the same image twice in a row has pods of its own each time, and
-/// no more, because each is a ReplicaSet.
-pub(super) fn marks() -> Vec<String> {
-    ["a1", "a2", "b1", "b2"].map(str::to_owned).to_vec()
+/// Both images with their marks: two each, so that the same image twice in a row has pods of its own each
+/// time, and no more, because each is a ReplicaSet.
+pub(super) fn pairs([a, b]: &[String; 2]) -> [(&str, &str); 4] {
+    [(a, 0, 0), (a, 0, 1), (b, 1, 0), (b, 1, 1)]
+        .map(|(image, at, turn)| (image.as_str(), mark(at, turn)))
 }
 
-/// The marks that belong to the image of index `image`.
+/// The mark that belongs to the image of index `image`.
 fn mark(image: usize, turn: usize) -> &'static str {
     match (image, turn % 2) {
         (0, 0) => "a1",

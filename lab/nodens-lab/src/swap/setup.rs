@@ -3,7 +3,7 @@
 use super::args::{Args, LoadFrom};
 use super::queries::{self, Set};
 use super::restored::leftover;
-use super::rounds::marks;
+use super::rounds::pairs;
 use crate::ab::plan as shared;
 use crate::term::{self, Style};
 use anyhow::{Context, Result, bail};
@@ -54,8 +54,7 @@ pub(super) fn find(args: &Args) -> Result<Setup> {
     let sets = queries::sets(args, &cluster)?;
     let (mut changes, told) = owners(args, (&cluster, &workload, &object))?;
     let images = [baseline, candidate];
-    let of = [images[0].as_str(), images[1].as_str()];
-    changes.extend(workload.changes(&object, (place, &container), &of, &marks()));
+    changes.extend(workload.changes(&object, (place, &container), &pairs(&images)));
     let id = lab_random::at(lab_load_seed(), u64::from(std::process::id()));
     let record = Record::new(&format!("{:08x}", id as u32), &workload, changes);
     let holder = format!("nodens-lab on {} (process {})", host(), std::process::id());
