@@ -24,6 +24,16 @@ pub struct Reading {
     pub rss: u64,
 }
 
+impl Reading {
+    /// Whether a counter is lower than in `other`: these are not readings of one group in the order of time.
+    fn is_before(&self, other: &Self) -> bool {
+        self.cpu < other.cpu
+            || self.throttled < other.throttled
+            || self.periods < other.periods
+            || self.throttled_periods < other.throttled_periods
+    }
+}
+
 /// Readings of containers by ID and time in milliseconds since 1970-01-01 UTC, by the nodes' clocks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings(BTreeMap<String, BTreeMap<i64, Reading>>);
@@ -57,9 +67,7 @@ impl Readings {
             // A label's value may have any character.
             let Some((labels, values)) = rest.rsplit_once('}') else { continue };
             let Some(id) = label(labels, "id") else { continue };
-            let Some(container) =
-                containers.iter().find(|one| !one.is_empty() && id.contains(**one))
-            else {
+            let Some(container) = containers.iter().find(|one| is_group_of(id, one)) else {
                 continue;
             };
             let mut values = values.split_ascii_whitespace();
@@ -75,7 +83,7 @@ impl Readings {
     }
 
     /// What `containers` used from `from` to `to`, by the readings in between; `None` if one of them
-    /// has fewer than two.
+    /// has fewer than two, or has a counter that goes back.
     pub fn used(&self, containers: &[&str], from: i64, to: i64) -> Option<Used> {
         let mut all = Used { readings: usize::MAX, seconds: f64::INFINITY, ..Used::default() };
         let (mut periods, mut throttled_periods) = (0.0, 0.0);
@@ -87,6 +95,9 @@ impl Readings {
             let (first, last) = (inside()?.next()?, inside()?.next_back()?);
             let seconds = (last.0 - first.0) as f64 / 1e3;
             if seconds <= 0.0 {
+                return None;
+            }
+            if inside()?.zip(inside()?.skip(1)).any(|((_, one), (_, next))| next.is_before(one)) {
                 return None;
             }
             let (first, last) = (first.1, last.1);
@@ -104,6 +115,15 @@ impl Readings {
         }
         Some(all)
     }
+}
+
+/// Whether the path `group` is that of the container itself. CRI-O has groups with its ID in their names below
+/// it, and beside it that of the process that watches it.
+fn is_group_of(group: &str, container: &str) -> bool {
+    let name = group.rsplit('/').next().unwrap_or_default();
+    let name = name.strip_suffix(".scope").unwrap_or(name);
+    let of = |runtime: &str| name.strip_prefix(runtime) == Some(container);
+    !container.is_empty() && ["", "cri-containerd-", "crio-", "docker-"].into_iter().any(of)
 }
 
 /// Where a sample goes.
@@ -173,6 +193,44 @@ mod tests {
         assert_eq!((used.readings, used.seconds, used.throttled_periods), (3, 20.0, 0.5));
         assert_eq!(used.cpu, 0.3, "{used:?}");
         assert_eq!((used.working_set, used.rss), (15_000_000, 0), "a line without time counts");
+    }
+
+    #[test]
+    fn groups_beside_and_below_a_container_are_not_the_container() {
+        let line = |group: &str, cpu: f64, time: i64| {
+            let id = format!("/kubepods.slice/pod7.slice/{group}");
+            format!("container_cpu_usage_seconds_total{{id=\"{id}\"}} {cpu} {time}\n")
+        };
+        let mut readings = Readings::default();
+        for time in [1_000, 11_000, 21_000] {
+            let (own, conmon) = (format!("crio-{ID}.scope"), format!("crio-conmon-{ID}.scope"));
+            let page = line(&own, time as f64 / 1e4, time)
+                + &line(&conmon, 0.5, time - 500)
+                + &line(&format!("{own}/container"), 100.0, time + 500);
+            readings.add(&page, &[ID]);
+        }
+        let used = readings.used(&[ID], 0, 30_000).unwrap();
+        assert_eq!((used.readings, used.seconds, used.cpu), (3, 20.0, 0.1));
+        for (group, is) in [
+            ("4f6c1e2b", true),
+            ("cri-containerd-4f6c1e2b.scope", true),
+            ("docker-4f6c1e2b.scope", true),
+            ("4f6c1e2b0", false),
+            ("crio-conmon-4f6c1e2b.scope", false),
+        ] {
+            assert_eq!(is_group_of(&format!("/kubepods/pod7/{group}"), ID), is, "{group}");
+        }
+        assert!(!is_group_of("/kubepods/", ""));
+    }
+
+    #[test]
+    fn counters_that_go_back_are_no_measurement() {
+        let mut readings = Readings::default();
+        for (cpu, time) in [(5.0, 1_000), (1.0, 11_000), (9.0, 21_000)] {
+            readings.add(&page(cpu, time), &[ID]);
+        }
+        assert!(readings.used(&[ID], 0, 30_000).is_none());
+        assert!(readings.used(&[ID], 5_000, 30_000).is_some());
     }
 
     #[test]
