@@ -14,6 +14,9 @@ const READ_MAX: Duration = Duration::from_secs(30);
 /// Pauses before a request is sent again that the server has refused or that changes nothing.
 const PAUSES: [u64; 4] = [200, 500, 1000, 2000];
 
+/// The code of an error that says that another run has the Lease: no server answers such a request with it.
+pub(crate) const OTHERS: u16 = 410;
+
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {message}")]
@@ -35,6 +38,17 @@ impl Error {
     /// Whether the object is not there.
     pub fn is_absent(&self) -> bool {
         self.code == 404
+    }
+
+    /// Whether the same request may succeed later: without an answer, or if the server has too much to do or a
+    /// fault.
+    pub fn may_pass(&self) -> bool {
+        matches!(self.code, 0 | 429 | 500..)
+    }
+
+    /// Whether another run has the Lease that was to be restored: nothing is left to do.
+    pub fn is_others(&self) -> bool {
+        self.code == OTHERS
     }
 
     /// Whether the object is not what the request took it for: it exists already, has another

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+mod patient_tests;
 mod pause_tests;
 
 /// Objects by path; each change gives a new version. After `left` requests that change something all
@@ -304,7 +305,10 @@ fn a_run_whose_lease_another_has_changes_and_deletes_nothing() {
     let during = specs(&fake);
     assert!(turns.next(&fake, "new", "a1").is_err(), "the Lease is another run's");
     let error = restore(&fake, &first, Duration::ZERO).unwrap_err();
-    assert!(error.to_string().contains("another run has the Lease"), "{error}");
+    assert!(
+        error.is_others() && error.to_string().contains("another run has the Lease"),
+        "{error}"
+    );
     assert!(fake.delete(&first.path, Some(&first.uid)).unwrap_err().is_conflict());
     assert_eq!(specs(&fake), during);
     assert_eq!(Claim::find(&fake, &workload()).unwrap().map(|found| found.uid), Some(second.uid));

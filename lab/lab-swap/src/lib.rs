@@ -1,6 +1,7 @@
 //! Versions of a workload of a live Kubernetes cluster, exchanged and put back.
 //!
 //! - [`Api`]: what is asked of an API server, and [`Cluster`], a real one;
+//! - [`Patient`]: one that may be away for a while;
 //! - [`Change`]: one field of one object, with what it was and what it becomes. Images, marks, replicas
 //!   and switches of operators are all changes, so one function restores them;
 //! - [`Record`]: all changes of a run, kept in a Lease of the cluster before the first of them is made;
@@ -24,6 +25,7 @@ mod fake_tests;
 pub mod job;
 mod known;
 pub mod owner;
+mod patient;
 mod pause;
 mod record;
 mod restore;
@@ -32,6 +34,7 @@ mod workload;
 
 pub use api::{Api, Cluster, Error};
 pub use change::{Change, Decision, With};
+pub use patient::Patient;
 pub use pause::{is_needed, pause};
 pub use record::{Claim, LEASE_SECONDS, Record, lease_path};
 pub use restore::{Outcome, Restored, restore};

@@ -1,6 +1,6 @@
 //! Everything back to what the record says it was.
 
-use crate::api::{Api, Error};
+use crate::api::{Api, Error, OTHERS};
 use crate::change::{Change, Decision, test};
 use crate::record::Claim;
 use crate::workload::MARK;
@@ -48,10 +48,8 @@ pub fn restore(api: &dyn Api, claim: &Claim, patience: Duration) -> Result<Vec<R
     let lease = api.get(&claim.path)?;
     let other = lease.filter(|lease| lease.pointer("/metadata/uid") != Some(&json!(claim.uid)));
     if other.is_some() {
-        return Err(Error::new(
-            &claim.path,
-            "another run has the Lease now: nothing is left of this one",
-        ));
+        let message = "another run has the Lease now: nothing is left of this one".to_owned();
+        return Err(Error { what: claim.path.clone(), code: OTHERS, message });
     }
     let changes = &claim.record.changes;
     let mut paths: Vec<&str> = Vec::new();

@@ -4,6 +4,7 @@
 //! statistics, the result file and the page are those of `ab`. See `docs/swapping.md`.
 
 mod args;
+mod ending;
 mod guard;
 mod load;
 mod output;
@@ -20,8 +21,8 @@ use crate::term::{self, Live};
 use anyhow::{Context, Result, bail};
 use guard::Guard;
 use lab_result::collect::Collector;
-use lab_result::comparison::{Block, ComparisonFile, ComparisonPlan, Party, Swap};
-use lab_swap::{Claim, Turns};
+use lab_result::comparison::{Block, ComparisonFile, ComparisonPlan, Party, Swap, Verdict};
+use lab_swap::{Claim, Patient, Turns};
 use load::Loader;
 use rounds::{Exchange, Kept, Phase, Rounds};
 use serde_json::Value;
@@ -36,6 +37,10 @@ use std::time::{Duration, Instant, SystemTime};
 const RENEW: Duration = Duration::from_secs(10);
 /// How long renewing may fail before the run ends: less than others wait.
 const RENEW_MAX: Duration = Duration::from_secs(20);
+/// How long an API server may be away before that ends the run.
+const AWAY_MAX: Duration = Duration::from_secs(60);
+/// The phase in which the baseline is measured with itself.
+const NOISE: &str = "noise";
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if let Some(run) = &args.guard {
@@ -69,10 +74,19 @@ fn compare(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
             .context("cannot create nodens-lab-swap in this directory")?,
     };
     let plan_hash = setup::write_plan(&folder, &plan)?;
-    let measured = exchanged(args, &setup, &plan, &folder, stop)?;
+    let mut measured = exchanged(args, &setup, &plan, &folder, stop)?;
+    let failed = measured.failed.take();
+    if measured.kept.blocks.is_empty()
+        && let Some(error) = failed
+    {
+        return Err(error);
+    }
     let file = conclude(args, &setup, plan, plan_hash, measured, stop);
     term::out(&output::text(&file));
     output::write(args, &folder, &file)?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
     Ok(match () {
         () if args.ci => ExitCode::from(tables::ci_code(&file)),
         () if file.interrupted => ExitCode::from(crate::EXIT_INTERRUPTED),
@@ -83,11 +97,13 @@ fn compare(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
 
 /// What came of the exchange.
 struct Exchanged {
-    noise: Vec<Block>,
-    comparison: Vec<Block>,
     kept: Kept,
     restored: Vec<String>,
     started: SystemTime,
+    /// Why there are fewer rounds than planned, if that was an error.
+    ended_early: Option<String>,
+    /// That error, or why restoring failed. What was measured before it is written nevertheless.
+    failed: Option<anyhow::Error>,
 }
 
 /// Records, changes, measures, and puts back.
@@ -124,14 +140,21 @@ fn exchanged(
         term::note("restoring");
         // Others must not take the Lease for one that was left meanwhile. If it is lost, this finds all as
         // before, or does what nobody else has done yet.
-        (result, restored::put_back(&setup.cluster, &claim))
+        (result, restored::put_back(&setup.cluster, &claim, restored::TRY_MAX))
     });
-    // Should that have failed, the guard goes on with it.
-    guard.end()?;
-    let restored = restored::told(&restored.context("restoring failed")?);
+    if let Err(error) = &restored {
+        let most = guard::TRY_MAX.as_secs() / 60;
+        let text = "the process that stays behind continues with it";
+        term::note(&format!("restoring failed: {error}; {text}, for {most} min at most"));
+    }
+    let (restored, unrestored) = restored::ended(restored, guard.end());
     restored.iter().for_each(|line| term::note(&format!("  {line}")));
-    let [noise, comparison] = result?;
-    Ok(Exchanged { noise, comparison, kept, restored, started })
+    let ended_early = result.as_ref().err().map(|error| format!("{error:#}"));
+    if let (Some(_), Some(error)) = (&unrestored, &ended_early) {
+        term::note(&format!("the run ended early: {error}"));
+    }
+    let failed = unrestored.or(result.err());
+    Ok(Exchanged { kept, restored, started, ended_early, failed })
 }
 
 /// Says that the run is over, however that comes.
@@ -192,19 +215,24 @@ fn measure(
     (plan, folder): (&ComparisonPlan, &Path),
     (stop, held): (&AtomicBool, &Held),
     kept: &mut Kept,
-) -> Result<[Vec<Block>; 2]> {
-    let mut loader = loader(args, setup, claim, folder);
-    loader.provide(&setup.sets)?;
+) -> Result<()> {
     let stopped = || {
         if held.is_lost() {
-            bail!("the Lease {} is lost: another program restores the workload", claim.path);
+            bail!(
+                "the Lease {} is lost, or could not be renewed: another program may restore the workload",
+                claim.path
+            );
         }
         guard.check()?;
         Ok(stop.load(Ordering::Relaxed))
     };
+    let is_over = || stopped().unwrap_or(true);
+    let patient = Patient::new(&setup.cluster, AWAY_MAX, &is_over);
+    let mut loader = loader(args, (setup, &patient), claim, folder);
+    loader.provide(&setup.sets)?;
     let turns = Turns::new(claim)?;
     let exchange = Exchange {
-        cluster: &setup.cluster,
+        cluster: &patient,
         workload: &setup.workload,
         container: &setup.container,
         turns: &turns,
@@ -214,19 +242,12 @@ fn measure(
     let seed = plan.seed;
     let noise = lab_random::at(seed, 41);
     let phases = [
-        Phase {
-            name: "noise",
-            images: [0, 0],
-            rounds: args.noise_rounds,
-            seed: noise,
-            salt: 0x5eed,
-        },
+        Phase { name: NOISE, images: [0, 0], rounds: args.noise_rounds, seed: noise, salt: 0x5eed },
         Phase { name: "comparison", images: [0, 1], rounds: args.rounds, seed, salt: 0 },
     ];
     let live = Live::new();
     let (mut done, mut turn) = ((0, args.noise_rounds + args.rounds), 0);
-    let mut all = [Vec::new(), Vec::new()];
-    for (phase, blocks) in phases.iter().zip(&mut all) {
+    for phase in &phases {
         let mut rounds = Rounds {
             exchange: &exchange,
             loader: &mut loader,
@@ -241,17 +262,23 @@ fn measure(
             pods: Vec::new(),
             turn,
         };
-        *blocks = rounds::run(&mut rounds)?;
+        rounds::run(&mut rounds)?;
         turn = rounds.turn;
     }
     live.clear();
-    Ok(all)
+    Ok(())
 }
 
-fn loader<'a>(args: &'a Args, setup: &'a Setup, claim: &'a Claim, folder: &Path) -> Loader<'a> {
+fn loader<'a>(
+    args: &'a Args,
+    (setup, patient): (&'a Setup, &'a Patient<'a>),
+    claim: &'a Claim,
+    folder: &Path,
+) -> Loader<'a> {
     let apart_from = setup.object.pointer("/spec/selector").cloned().unwrap_or(Value::Null);
     Loader {
         cluster: &setup.cluster,
+        patient,
         claim,
         from: args.load_from,
         image: args.lab_image.as_deref().unwrap_or_default(),
@@ -275,8 +302,9 @@ fn conclude(
     exchanged: Exchanged,
     stop: &AtomicBool,
 ) -> ComparisonFile {
-    let Exchanged { noise, comparison, kept, restored, started } = exchanged;
-    let Kept { usage, rollouts, digests, notes } = kept;
+    let Exchanged { kept, restored, started, ended_early, .. } = exchanged;
+    let Kept { blocks, usage, rollouts, digests, notes } = kept;
+    let (noise, comparison) = blocks.into_iter().partition(|block: &Block| block.phase == NOISE);
     let digests = digests.map(|all| all.into_iter().collect());
     let counters = format!("kubelets' readings of the container {}", setup.container);
     let party = |image: &String, name: &String| Party {
@@ -297,6 +325,10 @@ fn conclude(
     let mut file = ab::conclude(plan, plan_hash, measured, stop);
     file.finished_unix_ns = unix(SystemTime::now());
     file.notes.extend(notes);
+    if let Some(error) = ended_early {
+        file.invalid_because.push(format!("the run ended early: {error}"));
+        file.verdict = Verdict::Inconclusive;
+    }
     // Loads are measured again one by one here, and not in pairs.
     file.notes.retain(|note| !note.contains(" measured again"));
     let again = file.blocks.iter().filter(|block| !block.used).count();

@@ -2,14 +2,14 @@
 //! the run has left changed.
 
 use super::args::Args;
-use super::restored::{self, put_back};
+use super::restored::{self, PAUSE, put_back};
 use crate::term;
 use anyhow::{Context, Result, bail};
 use lab_swap::{Claim, Cluster, Workload};
 use std::cell::RefCell;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,7 @@ const READY: &str = "+";
 const READY_MAX: Duration = Duration::from_secs(60);
 
 /// How long it tries while the API server cannot be reached.
-const TRY_MAX: Duration = Duration::from_secs(30 * 60);
-/// How long it waits between two tries.
-const PAUSE: Duration = Duration::from_secs(2);
+pub(super) const TRY_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// The guard of this process.
 pub(super) struct Guard {
@@ -71,11 +69,10 @@ impl Guard {
         }
     }
 
-    /// Ends it when everything has been put back.
-    pub(super) fn end(mut self) -> Result<()> {
+    /// Lets it end, and waits for that: it puts back first what is left. Its status says whether it could.
+    pub(super) fn end(mut self) -> Result<ExitStatus> {
         drop(self.alive.take());
-        self.child.get_mut().wait().context("cannot wait for the process that restores")?;
-        Ok(())
+        self.child.get_mut().wait().context("cannot wait for the process that restores")
     }
 }
 
@@ -120,14 +117,16 @@ pub(super) fn run(args: &Args, run: &str) -> Result<ExitCode> {
     let until = Instant::now() + TRY_MAX;
     loop {
         let error = match Claim::find(&cluster, workload) {
-            Ok(Some(claim)) if claim.record.run == run => match put_back(&cluster, &claim) {
-                Ok(all) => {
-                    let left = restored::told(&all).join("; ");
-                    term::note(&format!("the run was killed: restored {workload}: {left}"));
-                    return Ok(ExitCode::SUCCESS);
+            Ok(Some(claim)) if claim.record.run == run => {
+                match put_back(&cluster, &claim, Duration::ZERO) {
+                    Ok(all) => {
+                        let left = restored::told(&all).join("; ");
+                        term::note(&format!("the run was killed: restored {workload}: {left}"));
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                    Err(error) => error,
                 }
-                Err(error) => error,
-            },
+            }
             Ok(_) => return Ok(ExitCode::SUCCESS),
             Err(error) => error,
         };
@@ -172,7 +171,7 @@ mod tests {
         let begin = Instant::now();
         let guard = spawn("printf +; exec cat", Duration::from_secs(20)).unwrap();
         guard.check().unwrap();
-        guard.end().unwrap();
+        assert!(guard.end().unwrap().success());
         let guard = spawn("printf +; exit 5", Duration::from_secs(20)).unwrap();
         while guard.check().is_ok() {
             assert!(begin.elapsed() < Duration::from_secs(20));

@@ -3,7 +3,7 @@
 
 use super::args::LoadFrom;
 use super::queries::Set;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use lab_result::ResultFile;
 use lab_result::comparison::Load;
 use lab_swap::counters::Readings;
@@ -35,6 +35,8 @@ const TOLD_MAX: usize = 600;
 /// How loads are made.
 pub(super) struct Loader<'a> {
     pub(super) cluster: &'a Cluster,
+    /// The same, asked again for a while when it does not answer.
+    pub(super) patient: &'a dyn Api,
     pub(super) claim: &'a Claim,
     pub(super) from: LoadFrom,
     pub(super) image: &'a str,
@@ -180,25 +182,31 @@ impl Loader<'_> {
         let begun = Instant::now();
         let (mut since, mut waits_for) = (begun, String::new());
         let ended = loop {
-            match self.state(&mut running)? {
-                State::Ended(text) => break Ok(Some(text)),
-                State::Running => {}
-                State::Waiting(why) => (since, waits_for) = (Instant::now(), why),
+            match self.state(&mut running) {
+                Ok(State::Ended(text)) => break Ok(Some(text)),
+                Ok(State::Running) => {}
+                Ok(State::Waiting(why)) => (since, waits_for) = (Instant::now(), why),
+                Err(_) if stop() => break Ok(None),
+                Err(error) => break Err(error),
             }
             if stop() {
                 break Ok(None);
             }
             if begun.elapsed().saturating_sub(since.elapsed()) > START_MAX {
-                break Err(format!("the load has not started: {waits_for}"));
+                break Err(anyhow!("the load has not started: {waits_for}"));
             }
             if since.elapsed() > self.most() {
-                break Err("the load does not end".to_owned());
+                break Err(anyhow!("the load does not end"));
             }
             polls.poll(self.cluster, pods);
             std::thread::sleep(LOOK);
         };
-        self.end(running)?;
-        let Some(text) = ended.map_err(anyhow::Error::msg)? else { return Ok(None) };
+        // Whatever happened, it must not go on. What has ended and cannot be deleted goes with the Lease.
+        let deleted = self.end(running);
+        let Some(text) = ended? else { return deleted.map(|()| None) };
+        if let Err(error) = deleted {
+            crate::term::note(&format!("a load that has ended is left until the end: {error:#}"));
+        }
         let Polls { readings, silent, .. } = polls;
         Ok(Some(Loaded { result: read(&text)?, readings, silent }))
     }
@@ -207,7 +215,7 @@ impl Loader<'_> {
         match running {
             Running::Job(name) => {
                 let namespace = &self.claim.record.workload.namespace;
-                Ok(job::state(self.cluster, namespace, name)?)
+                Ok(job::state(self.patient, namespace, name)?)
             }
             Running::Here(child, path) => Ok(match child.try_wait()? {
                 Some(_) => State::Ended(std::fs::read_to_string(path)?),

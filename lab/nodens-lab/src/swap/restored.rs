@@ -3,16 +3,55 @@
 use super::args::Args;
 use crate::term;
 use anyhow::{Result, bail};
-use lab_swap::{Claim, Cluster, Error, Outcome, Restored, restore};
-use std::process::ExitCode;
-use std::time::Duration;
+use lab_swap::{Api, Claim, Cluster, Error, Outcome, Restored, restore};
+use std::process::{ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
 
 /// How long the pods of the run may take to be replaced before its ReplicaSets are left where they are.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Puts everything back.
-pub(super) fn put_back(cluster: &Cluster, claim: &Claim) -> Result<Vec<Restored>, Error> {
-    restore(cluster, claim, PATIENCE)
+/// How long it is tried by a program that somebody looks at.
+pub(super) const TRY_MAX: Duration = Duration::from_secs(120);
+/// How long it waits between two tries.
+pub(super) const PAUSE: Duration = Duration::from_secs(2);
+
+/// Puts everything back, and tries again while that fails, for `most` at most.
+pub(super) fn put_back(
+    api: &dyn Api,
+    claim: &Claim,
+    most: Duration,
+) -> Result<Vec<Restored>, Error> {
+    let until = Instant::now() + most;
+    let mut last = None;
+    loop {
+        let error = match restore(api, claim, PATIENCE) {
+            Err(error) if !error.is_others() && Instant::now() < until => error,
+            ended => return ended,
+        };
+        if last.as_ref() != Some(&error) {
+            term::note(&format!("restoring failed, and is tried again: {error}"));
+        }
+        last = Some(error);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// What became of each change in the end, when the process that stays behind has ended, too; and the error if
+/// something may be left.
+pub(super) fn ended(
+    restored: Result<Vec<Restored>, Error>,
+    guard: Result<ExitStatus>,
+) -> (Vec<String>, Option<anyhow::Error>) {
+    match (restored, guard) {
+        (Ok(all), _) => (told(&all), None),
+        (Err(error), Ok(status)) if status.success() => {
+            (vec![format!("restored by the process that stays behind, after: {error}")], None)
+        }
+        (Err(error), _) => {
+            let text = "restoring failed: run nodens-lab swap --restore";
+            (vec![format!("{text}: {error}")], Some(anyhow::Error::new(error).context(text)))
+        }
+    }
 }
 
 /// What became of each change.
@@ -75,8 +114,68 @@ pub(super) fn leftover(cluster: &Cluster, claim: &Claim) -> Result<()> {
         );
     }
     term::out(&format!("{workload}: a run of {holder} has left it changed; restoring"));
-    for line in told(&put_back(cluster, claim)?) {
+    for line in told(&put_back(cluster, claim, TRY_MAX)?) {
         term::out(&format!("  {line}"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab_swap::Record;
+    use serde_json::{Value, json};
+    use std::cell::Cell;
+    use std::os::unix::process::ExitStatusExt;
+
+    /// A cluster without objects, whose first requests for one fail.
+    struct Failing(Cell<usize>);
+
+    impl Api for Failing {
+        fn get(&self, path: &str) -> Result<Option<Value>, Error> {
+            let left = self.0.get();
+            self.0.set(left.saturating_sub(1));
+            if left > 0 { Err(Error::new(path, "refused")) } else { Ok(None) }
+        }
+
+        fn text(&self, path: &str) -> Result<String, Error> {
+            Err(Error::new(path, "none"))
+        }
+
+        fn create(&self, _: &str, object: &Value) -> Result<Value, Error> {
+            Ok(object.clone())
+        }
+
+        fn patch(&self, _: &str, _: &Value) -> Result<Value, Error> {
+            Ok(Value::Null)
+        }
+
+        fn delete(&self, _: &str, _: Option<&str>) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn restoring_is_tried_again_and_what_the_guard_did_is_told() {
+        let workload = "a/deployment/b".parse().unwrap();
+        let object = json!({"spec": {}});
+        let changes = lab_swap::Workload::changes(&workload, &object, (0, "dns"), &[("new", "b1")]);
+        let api = Failing(Cell::new(1));
+        let claim = Claim::make(&api, "me", &Record::new("r", &workload, changes)).unwrap();
+        let restored = put_back(&api, &claim, Duration::from_secs(20));
+        let good = || Ok(ExitStatus::from_raw(0));
+        let (lines, failed) = ended(restored, good());
+        assert!(failed.is_none() && lines.len() == 2, "{lines:?}");
+        let failing = || {
+            api.0.set(1);
+            put_back(&api, &claim, Duration::ZERO)
+        };
+        let (lines, failed) = ended(failing(), good());
+        assert!(failed.is_none() && lines[0].contains("process that stays behind"), "{lines:?}");
+        for guard in [Ok(ExitStatus::from_raw(256)), Err(anyhow::anyhow!("no child"))] {
+            let (lines, failed) = ended(failing(), guard);
+            assert!(lines[0].contains("refused"), "{lines:?}");
+            assert!(failed.unwrap().to_string().contains("--restore"));
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The rounds: two arms on the engine of `lab-experiment`. An arm is an image, set by rolling it out; a condition
 //! is a load, and all of a round have the same pods.
 
+use super::ending::Ending;
 use super::load::{Loaded, Loader};
 use crate::ab::plan::Metric;
 use crate::term::Live;
@@ -8,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use lab_experiment::disturbance::{Again, Fault, Signs, Together};
 use lab_experiment::{Arm, Design, Measured, Place, Record, Subject, Unit};
 use lab_result::comparison::{Block, Cell, ComparisonPlan, Load, Rollout, Usage};
-use lab_swap::{Cluster, Pod, Turns, Workload};
+use lab_swap::{Api, Pod, Turns, Workload};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(300);
 
 /// What is exchanged.
 pub(super) struct Exchange<'a> {
-    pub(super) cluster: &'a Cluster,
+    pub(super) cluster: &'a dyn Api,
     pub(super) workload: &'a Workload,
     pub(super) container: &'a str,
     /// What changes image and mark.
@@ -57,6 +58,8 @@ pub(super) struct Phase {
 /// What was measured so far.
 #[derive(Default)]
 pub(super) struct Kept {
+    /// Of both phases, in the order of time.
+    pub(super) blocks: Vec<Block>,
     pub(super) usage: Vec<Usage>,
     pub(super) rollouts: Vec<Rollout>,
     pub(super) digests: [BTreeSet<String>; 2],
@@ -82,20 +85,27 @@ pub(super) struct Rounds<'r, 'a> {
     pub(super) turn: usize,
 }
 
-/// All rounds of a phase; ends early, with whole rounds only, when it is stopped.
-pub(super) fn run(rounds: &mut Rounds<'_, '_>) -> Result<Vec<Block>> {
+/// All rounds of a phase, into what is kept; ends early when it is stopped, or with the first error.
+pub(super) fn run(rounds: &mut Rounds<'_, '_>) -> Result<()> {
     if rounds.phase.rounds == 0 {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let design = design(rounds.phase, rounds.plan.loads.len());
     let plan = design.plan()?;
     // A load is measured again with the same pods, not a round with new ones.
     let again = Again { retries: rounds.retries, together: Together::Held };
     let stop = rounds.stop;
-    let results = lab_experiment::run(&design, &plan, again, rounds, &|| stop().unwrap_or(true))?;
-    // The engine knows no errors of `stop`: rounds that ended for one are not all there are.
-    stop()?;
-    Ok(results.records.into_iter().map(kept).collect())
+    let mut ending = Ending { subject: rounds, failed: None };
+    let results =
+        lab_experiment::run(&design, &plan, again, &mut ending, &|| stop().unwrap_or(true))?;
+    let failed = ending.failed;
+    rounds.kept.blocks.extend(results.records.into_iter().map(kept));
+    // The engine knows no errors of `stop`: rounds that ended for one are not all there are. What failed
+    // because it was stopped has not failed.
+    match failed {
+        Some(error) if !stop()? => Err(error),
+        _ => stop().map(|_| ()),
+    }
 }
 
 /// Both arms of each round have all loads, one after the other, on the pods of one rollout.
@@ -327,30 +337,37 @@ fn check(exchange: &Exchange<'_>, pods: &[Pod]) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::convert::Infallible;
-
-    /// Counts rollouts and loads; of the loads, by their number, some are disturbed.
+    /// Counts rollouts and loads; of the loads, by their number, some are disturbed, and one fails.
     #[derive(Default)]
     struct Pods {
         rollouts: usize,
         loads: usize,
         disturbed: Vec<usize>,
+        fails_at: Option<usize>,
+        load_fails_at: usize,
     }
 
     impl Subject for Pods {
         type Value = Block;
-        type Error = Infallible;
+        type Error = &'static str;
 
-        fn start(&mut self, _: &Arm, _: usize) -> Result<(), Infallible> {
+        fn start(&mut self, _: &Arm, _: usize) -> Result<(), &'static str> {
             Ok(())
         }
 
-        fn set(&mut self, _: &Place<'_>) -> Result<(), Infallible> {
+        fn set(&mut self, _: &Place<'_>) -> Result<(), &'static str> {
+            if self.fails_at == Some(self.rollouts) {
+                return Err("gone");
+            }
             self.rollouts += 1;
             Ok(())
         }
 
-        fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Block>>, Infallible> {
+        fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Block>>, &'static str> {
+            if self.load_fails_at > 0 && self.load_fails_at == self.loads && self.fails_at.is_none()
+            {
+                return Err("gone");
+            }
             let is_disturbed = self.disturbed.contains(&self.loads);
             self.loads += 1;
             let faults = is_disturbed.then(|| Fault::invalid("a container was started again"));
@@ -358,7 +375,7 @@ mod tests {
             Ok(Some(Measured { value, faults: faults.into_iter().collect() }))
         }
 
-        fn restore(&mut self, _: &Place<'_>) -> Result<(), Infallible> {
+        fn restore(&mut self, _: &Place<'_>) -> Result<(), &'static str> {
             Ok(())
         }
     }
@@ -382,6 +399,28 @@ mod tests {
         assert_eq!(faults_of_pods(0, false), Vec::<String>::new());
         assert!(faults_of_pods(0, true)[0].contains("a longer --length"));
         assert_eq!(faults_of_pods(2, true).len(), 2);
+    }
+
+    #[test]
+    fn rounds_before_an_error_are_kept() {
+        let phase = Phase { name: "comparison", images: [0, 1], rounds: 6, seed: 1, salt: 0 };
+        let design = design(&phase, 2);
+        let plan = design.plan().unwrap();
+        let again = Again { retries: 1, together: Together::Held };
+        // A rollout, and the second load of a round.
+        for (fails_at, whole) in [(Some(6), 3), (None, 2)] {
+            let mut pods = Pods { fails_at, load_fails_at: 9, ..Pods::default() };
+            let mut ending = Ending { subject: &mut pods, failed: None };
+            let results =
+                lab_experiment::run(&design, &plan, again, &mut ending, &|| false).unwrap();
+            assert_eq!(ending.failed, Some("gone"));
+            let rounds = |side| {
+                let mine = results.records.iter().filter(|one| one.arm == side);
+                mine.count() / 2
+            };
+            let both = rounds("a").min(rounds("b"));
+            assert_eq!((both, results.interrupted), (whole, true));
+        }
     }
 
     #[test]
