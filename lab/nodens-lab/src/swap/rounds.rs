@@ -205,8 +205,7 @@ impl Rounds<'_, '_> {
         (usage.set, usage.load) = (load.set.clone(), load.name.clone());
         (usage.attempt, usage.restarts) = (place.attempt, restarts);
         self.notes(&loaded, &usage);
-        let decides = needs_counters(&self.plan.primary, load);
-        let is_blind = decides && usage.millicores.is_none() && loaded.silent.is_empty();
+        let is_blind = is_blind(&self.plan.primary, load, &usage);
         let Loaded { result, .. } = loaded;
         let own = faults_of_pods(restarts, is_blind);
         // What left late is no reason to measure again: CPU and memory are all the same.
@@ -249,6 +248,11 @@ impl Rounds<'_, '_> {
             self.kept.notes.insert(text.to_owned());
         }
     }
+}
+
+/// Whether what decides was not measured. A kubelet that could not be asked once is no excuse.
+fn is_blind(primary: &Cell, load: &Load, usage: &Usage) -> bool {
+    needs_counters(primary, load) && usage.millicores.is_none()
 }
 
 /// Whether what decides is measured at this load, by counters of containers.
@@ -395,6 +399,12 @@ mod tests {
             ("p99", "internal", false),
         ] {
             assert_eq!(needs_counters(&primary(metric), &load(set)), needs, "{metric} {set}");
+            // Whether a page of a kubelet has failed does not count.
+            assert_eq!(
+                is_blind(&primary(metric), &load(set), &Usage::default()),
+                needs,
+                "{metric} {set}"
+            );
         }
         assert_eq!(faults_of_pods(0, false), Vec::<String>::new());
         assert!(faults_of_pods(0, true)[0].contains("a longer --length"));
