@@ -194,11 +194,12 @@ impl Rounds<'_, '_> {
         let pair = place.unit.block.index;
         let seed = lab_random::at(self.plan.seed ^ self.phase.salt, pair as u64);
         let stop = || (self.stop)().unwrap_or(true);
+        let before = pods(self.exchange)?;
         let Some(loaded) = self.loader.run(load, seed, &self.pods, &stop)? else {
             (self.stop)()?;
             return Ok(None);
         };
-        let restarts = check(self.exchange, &self.pods)?;
+        let restarts = restarts(&before, &pods(self.exchange)?);
         let mut usage = usage(&loaded, &self.pods);
         (usage.phase, usage.pair, usage.side) =
             (self.phase.name.to_owned(), pair, place.arm.name.clone());
@@ -320,22 +321,26 @@ fn roll_out(
     }
 }
 
-/// How many containers were started again since the rollout. Other pods than those are an error.
-fn check(exchange: &Exchange<'_>, pods: &[Pod]) -> Result<u64> {
+/// The pods of now. That another program has changed image or mark is an error.
+fn pods(exchange: &Exchange<'_>) -> Result<Vec<Pod>> {
     let Exchange { cluster, workload, container, .. } = exchange;
     let object = workload.get(*cluster)?;
     exchange.turns.check(&object)?;
     let [image, mark] = exchange.turns.last();
-    let now = workload.pods(*cluster, &object, container, (&image, &mark))?;
-    let mut restarts = 0;
-    for pod in pods {
+    Ok(workload.pods(*cluster, &object, container, (&image, &mark))?)
+}
+
+/// How many containers of the pods `before` were started again until they were those of `now`; a pod that is
+/// gone counts as one.
+fn restarts(before: &[Pod], now: &[Pod]) -> u64 {
+    let of = |pod: &Pod| {
         let found = now.iter().find(|one| one.name == pod.name);
-        restarts += found.map_or(1, |one| {
+        found.map_or(1, |one| {
             let more = one.restarts.saturating_sub(pod.restarts);
             more.max(u64::from(one.container != pod.container))
-        });
-    }
-    Ok(restarts)
+        })
+    };
+    before.iter().map(of).sum()
 }
 
 #[cfg(test)]
@@ -409,6 +414,27 @@ mod tests {
         assert_eq!(faults_of_pods(0, false), Vec::<String>::new());
         assert!(faults_of_pods(0, true)[0].contains("a longer --length"));
         assert_eq!(faults_of_pods(2, true).len(), 2);
+    }
+
+    fn pod(name: &str, container: &str, restarts: u64) -> Pod {
+        Pod {
+            name: name.to_owned(),
+            node: "n".to_owned(),
+            container: container.to_owned(),
+            image_id: String::new(),
+            restarts,
+            is_wanted: true,
+        }
+    }
+
+    #[test]
+    fn a_restart_counts_in_the_attempt_in_which_it_was() {
+        let at_rollout = [pod("a", "1", 0), pod("b", "2", 0)];
+        let later = [pod("a", "1", 0), pod("b", "3", 1)];
+        assert_eq!(restarts(&at_rollout, &later), 1);
+        assert_eq!(restarts(&later, &later), 0, "the next attempt");
+        assert_eq!(restarts(&later, &[pod("a", "1", 0)]), 1, "a pod is gone");
+        assert_eq!(restarts(&later, &[later[1].clone(), pod("a", "9", 0)]), 1, "another container");
     }
 
     #[test]
