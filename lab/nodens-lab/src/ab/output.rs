@@ -260,4 +260,4 @@ pub(crate) fn ci_code(file: &ComparisonFile) -> u8 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use crate::ab::output as tables;
 use crate::export::Kept;
 use crate::term::{self, Style, Table};
 use anyhow::{Context, Result};
-use lab_result::comparison::{self, ComparisonFile, Swap, Usage};
+use lab_result::comparison::{self, Block, ComparisonFile, Swap, Usage};
 use lab_stats::paired;
 use std::path::Path;
 
@@ -39,6 +39,7 @@ fn usage(file: &ComparisonFile, swap: &Swap) -> Option<Table> {
                 .iter()
                 .filter(|one| one.phase == "comparison" && one.side == side)
                 .filter(|one| one.set == load.set && one.load == load.name)
+                .filter(|one| is_used(&file.blocks, one))
                 .collect();
             let median = |of: fn(&Usage) -> Option<f64>| {
                 paired::median(&mine.iter().filter_map(|one| of(one)).collect::<Vec<_>>())
@@ -63,6 +64,15 @@ fn usage(file: &ComparisonFile, swap: &Swap) -> Option<Table> {
     (rows > 0).then_some(table)
 }
 
+/// Whether the attempt is the one that counts.
+fn is_used(blocks: &[Block], usage: &Usage) -> bool {
+    blocks.iter().any(|block| {
+        block.used
+            && (&block.phase, block.pair, &block.side) == (&usage.phase, usage.pair, &usage.side)
+            && (&block.set, &block.load, block.attempt) == (&usage.set, &usage.load, usage.attempt)
+    })
+}
+
 /// Writes the files of the result and the page.
 pub(super) fn write(args: &Args, folder: &Path, file: &ComparisonFile) -> Result<()> {
     let result = folder.join("result.json");
@@ -83,4 +93,36 @@ pub(super) fn write(args: &Args, folder: &Path, file: &ComparisonFile) -> Result
         Kept::Comparison(file).write_page(&page, &result)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ab::output::tests::file;
+
+    #[test]
+    fn attempts_that_do_not_count_are_not_in_the_table() {
+        let mut file = file(Vec::new());
+        let mut usage = |attempt, used, millicores, restarts| {
+            let first = file.blocks[0].clone();
+            let block = Block { attempt, used, ..first };
+            let usage = Usage {
+                phase: block.phase.clone(),
+                side: block.side.clone(),
+                set: block.set.clone(),
+                load: block.load.clone(),
+                millicores: Some(millicores),
+                attempt,
+                restarts,
+                ..Usage::default()
+            };
+            file.blocks.push(block);
+            usage
+        };
+        let all = vec![usage(3, false, 900.0, 77), usage(4, true, 100.0, 0)];
+        let swap = Swap { usage: all, ..Swap::default() };
+        let text = super::usage(&file, &swap).unwrap().markdown();
+        assert!(text.contains("100.0m"), "{text}");
+        assert!(!text.contains("500.0m") && !text.contains("77"), "{text}");
+    }
 }

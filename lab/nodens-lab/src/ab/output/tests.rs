@@ -38,7 +38,7 @@ fn block(side: &str, pair: usize, cpu_ns: u64) -> Block {
     }
 }
 
-fn file(findings: Vec<Finding>) -> ComparisonFile {
+pub(crate) fn file(findings: Vec<Finding>) -> ComparisonFile {
     let load = Load { name: "50 %".into(), set: "internal".into(), rate: 2_000.0 };
     let party = |name: &str| Party { name: name.into(), ..Party::default() };
     let pairs = (0..10).flat_map(|pair| {
