@@ -81,6 +81,28 @@ impl Change {
         Self { with: Some(Box::new(with)), ..self }
     }
 
+    /// Another pair that the run gives this field and the one beside it.
+    pub(crate) fn learn(&mut self, own: &Value, other: &Value) {
+        if !self.during.contains(own) {
+            self.during.push(own.clone());
+        }
+        if let Some(with) = &mut self.with {
+            with.pairs.push((own.clone(), other.clone()));
+        }
+    }
+
+    /// Whether the run gives this field and the one beside it these values.
+    pub(crate) fn has_pair(&self, own: &Value, other: &Value) -> bool {
+        let is_same = |pair: &(Value, Value)| (&pair.0, &pair.1) == (own, other);
+        self.with.as_ref().is_none_or(|with| with.pairs.iter().any(is_same))
+    }
+
+    /// Whether `other` is this change, as another copy of the record has it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.path, &self.pointer, &self.before, &self.guard)
+            == (&other.path, &other.pointer, &other.before, &other.guard)
+    }
+
     /// What the field of `object` is; `None` if the pointer leads elsewhere.
     pub fn value(&self, object: &Value) -> Option<Value> {
         let here = self.found(object)?;

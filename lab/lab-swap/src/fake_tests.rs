@@ -23,6 +23,8 @@ struct Fake {
     left: Cell<Option<usize>>,
     /// Before the next patch another writer changes the object's version.
     races: Cell<usize>,
+    /// Whether admission resolves the tags of images, and whether it says so in dry runs.
+    admission: Cell<Option<bool>>,
     /// Objects that were created.
     made: Cell<usize>,
 }
@@ -35,6 +37,28 @@ impl Fake {
 
     fn at(&self, path: &str, pointer: &str) -> Value {
         self.objects.borrow()[path].pointer(pointer).cloned().unwrap_or(Value::Null)
+    }
+
+    /// As a dry run of a patch.
+    fn dry(&self, path: &str, patch: &Value) -> Result<Value, Error> {
+        if self.admission.get() == Some(false) {
+            return Err(Error { code: 400, ..Error::new(path, "does not support dry run") });
+        }
+        let mut object = self.at(path, "");
+        for operation in patch.as_array().unwrap() {
+            apply(&mut object, operation)?;
+        }
+        self.admit(&mut object);
+        Ok(object)
+    }
+
+    fn admit(&self, object: &mut Value) {
+        let image = object.pointer_mut(IMAGE).filter(|_| self.admission.get().is_some());
+        if let Some(Value::String(image)) = image
+            && !image.contains('@')
+        {
+            *image += "@sha256:x";
+        }
     }
 
     fn may_change(&self) -> Result<(), Error> {
@@ -102,6 +126,9 @@ impl Api for Fake {
     }
 
     fn patch(&self, path: &str, patch: &Value) -> Result<Value, Error> {
+        if let Some(path) = path.strip_suffix("?dryRun=All") {
+            return self.dry(path, patch);
+        }
         self.may_change()?;
         let mut objects = self.objects.borrow_mut();
         let object = objects.get_mut(path).ok_or_else(|| conflict(path))?;
@@ -113,6 +140,7 @@ impl Api for Fake {
         for operation in patch.as_array().unwrap() {
             apply(&mut changed, operation)?;
         }
+        self.admit(&mut changed);
         bump(&mut changed);
         *object = changed.clone();
         Ok(changed)
@@ -130,6 +158,7 @@ impl Api for Fake {
     }
 }
 
+const IMAGE: &str = "/spec/template/spec/containers/0/image";
 const FLUX: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/dns";
 const OPERATOR: &str = "/apis/apps/v1/namespaces/dns/deployments/operator";
 
@@ -289,6 +318,41 @@ fn what_another_program_deploys_during_a_run_stays_and_ends_the_run() {
         assert!(turns.check(&workload().get(&fake).unwrap()).is_err());
         restore(&fake, &claim, Duration::ZERO).unwrap();
         assert_eq!(fake.at(&workload().path(), image), json!("new"), "it was reverted");
+    }
+}
+
+#[test]
+fn what_admission_makes_of_an_image_is_the_runs_own_and_put_back() {
+    for says_before in [true, false] {
+        let fake = cluster();
+        let claim = Claim::make(&fake, "me", &record(&fake)).unwrap();
+        let turns = Turns::new(&claim).unwrap();
+        fake.admission.set(Some(says_before));
+        turns.next(&fake, "new", "b1").unwrap();
+        assert_eq!(turns.last(), ["new@sha256:x", "b1"]);
+        assert_eq!(fake.at(&workload().path(), IMAGE), json!("new@sha256:x"));
+        turns.check(&workload().get(&fake).unwrap()).unwrap();
+        // By another program, which has the record of the Lease, and by the run itself.
+        let found = Claim::find(&fake, &workload()).unwrap().unwrap();
+        fake.admission.set(None);
+        restore(&fake, if says_before { &found } else { &claim }, Duration::ZERO).unwrap();
+        assert_eq!(specs(&fake), specs(&cluster()));
+    }
+}
+
+#[test]
+fn what_admission_makes_of_an_image_is_recorded_before_it_is_there() {
+    for steps in 0..=3 {
+        let fake = cluster();
+        let claim = Claim::make(&fake, "me", &record(&fake)).unwrap();
+        fake.admission.set(Some(true));
+        fake.left.set(Some(steps));
+        assert_eq!(Turns::new(&claim).unwrap().next(&fake, "new", "b1").is_ok(), steps == 3);
+        fake.left.set(None);
+        fake.admission.set(None);
+        let found = Claim::find(&fake, &workload()).unwrap().unwrap();
+        restore(&fake, &found, Duration::ZERO).unwrap();
+        assert_eq!(specs(&fake), specs(&cluster()), "after {steps} steps");
     }
 }
 

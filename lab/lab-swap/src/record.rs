@@ -176,8 +176,34 @@ impl Claim {
     /// Takes changes that were not made out of the record, here and in the Lease.
     pub(crate) fn forget(&mut self, api: &dyn Api, changes: &[Change]) -> Result<(), Error> {
         self.record.changes.retain(|one| !changes.contains(one));
-        let text =
-            serde_json::to_string(&self.record).map_err(|error| Error::new(&self.path, error))?;
+        self.write(api, &self.record)
+    }
+
+    /// Adds a pair that the run gives an image and its mark to the record in the Lease.
+    pub(crate) fn learn(
+        &self,
+        api: &dyn Api,
+        image: &Change,
+        [own, other]: [&Value; 2],
+    ) -> Result<(), Error> {
+        let found = Self::find(api, &self.record.workload)?.filter(|found| found.uid == self.uid);
+        let lost = || Error::new(&self.path, "another run has the Lease");
+        let mut record = found.ok_or_else(lost)?.record;
+        let mine = |one: &&mut Change| one.is_same(image) && !one.has_pair(own, other);
+        record.changes.iter_mut().filter(mine).for_each(|one| one.learn(own, other));
+        self.write(api, &record)
+    }
+
+    /// The changes as the Lease has them, which may know more values of the run.
+    pub(crate) fn learned(&self, lease: Option<&Value>) -> Vec<Change> {
+        let found = lease.and_then(|lease| Self::read(&self.path, lease).ok());
+        let all = found.map(|found| found.record.changes).unwrap_or_default();
+        let learned = |own: &Change| all.iter().find(|one| one.is_same(own)).unwrap_or(own).clone();
+        self.record.changes.iter().map(learned).collect()
+    }
+
+    fn write(&self, api: &dyn Api, record: &Record) -> Result<(), Error> {
+        let text = serde_json::to_string(record).map_err(|error| Error::new(&self.path, error))?;
         let pointer = format!("/metadata/annotations/{}", ANNOTATION.replace('/', "~1"));
         let patch = json!([
             test("/metadata/uid", &json!(self.uid)),

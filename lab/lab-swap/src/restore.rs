@@ -46,12 +46,12 @@ pub enum Outcome {
 /// run has the Lease now: whoever deleted ours has put everything back before.
 pub fn restore(api: &dyn Api, claim: &Claim, patience: Duration) -> Result<Vec<Restored>, Error> {
     let lease = api.get(&claim.path)?;
-    let other = lease.filter(|lease| lease.pointer("/metadata/uid") != Some(&json!(claim.uid)));
-    if other.is_some() {
+    let is_other = |lease: &Value| lease.pointer("/metadata/uid") != Some(&json!(claim.uid));
+    if lease.as_ref().is_some_and(is_other) {
         let message = "another run has the Lease now: nothing is left of this one".to_owned();
         return Err(Error { what: claim.path.clone(), code: OTHERS, message });
     }
-    let changes = &claim.record.changes;
+    let changes = claim.learned(lease.as_ref());
     let mut paths: Vec<&str> = Vec::new();
     for change in changes.iter().rev() {
         if !paths.contains(&&*change.path) {

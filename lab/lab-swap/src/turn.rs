@@ -38,9 +38,9 @@ impl<'c> Turns<'c> {
     /// What the server said, or that another program has changed the workload, or has the Lease.
     pub fn next(&self, api: &dyn Api, image: &str, mark: &str) -> Result<(), Error> {
         let workload = &self.claim.record.workload;
-        let to = [json!(image), json!(mark)];
         // Whoever was suspended may have lost the Lease, and with it the workload.
         self.claim.renew(api)?;
+        let to = self.admitted(api, [json!(image), json!(mark)])?;
         let mut tries = 0;
         loop {
             let object = workload.get(api)?;
@@ -61,7 +61,8 @@ impl<'c> Turns<'c> {
             }
             tries += 1;
             match api.patch(&workload.path(), &Value::Array(patch)) {
-                Ok(_) => {
+                Ok(object) => {
+                    let to = self.learn(api, &object, to)?;
                     self.last.replace(to);
                     return Ok(());
                 }
@@ -70,6 +71,39 @@ impl<'c> Turns<'c> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// What the workload would have in place of `to`: admission may resolve the tag of an image, for example. It
+    /// is in the record before the workload has it.
+    fn admitted(&self, api: &dyn Api, to: [Value; 2]) -> Result<[Value; 2], Error> {
+        let workload = &self.claim.record.workload;
+        let object = workload.get(api)?;
+        self.check(&object)?;
+        let set = self.own.iter().zip(&to).flat_map(|(change, to)| change.set(&object, to));
+        let patch = Value::Array(set.collect());
+        match api.patch(&format!("{}?dryRun=All", workload.path()), &patch) {
+            Ok(object) => self.learn(api, &object, to),
+            // There is a webhook without dry runs.
+            Err(error) if error.code == 400 => Ok(to),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What `object`, which was given `to`, has in its place, and the record as well.
+    fn learn(
+        &self,
+        api: &dyn Api,
+        object: &Value,
+        [to, mark]: [Value; 2],
+    ) -> Result<[Value; 2], Error> {
+        let [image, _] = self.own;
+        let Some(stored) = image.value(object).filter(|stored| *stored != to) else {
+            return Ok([to, mark]);
+        };
+        if stored != image.before && !image.has_pair(&stored, &mark) {
+            self.claim.learn(api, image, [&stored, &mark])?;
+        }
+        Ok([stored, mark])
     }
 
     /// Image and mark of the last turn.

@@ -304,6 +304,8 @@ fn roll_out(
         return Ok(None);
     }
     exchange.turns.next(*cluster, image, mark)?;
+    // Admission may have changed the image.
+    let [image, mark] = exchange.turns.last();
     let until = Instant::now() + exchange.rollout_max;
     loop {
         if stop()? {
@@ -311,7 +313,7 @@ fn roll_out(
         }
         let object = workload.get(*cluster)?;
         exchange.turns.check(&object)?;
-        let pods = workload.pods(*cluster, &object, container, (image, mark))?;
+        let pods = workload.pods(*cluster, &object, container, (&image, &mark))?;
         let Some(missing) = workload.missing(&object, &pods) else { return Ok(Some(pods)) };
         if Instant::now() > until {
             let limit = exchange.rollout_max.as_secs();
