@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+mod fence_tests;
 mod patient_tests;
 mod pause_tests;
 

@@ -12,6 +12,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How often an object that others change at the same time is tried.
 const TRIES: usize = 8;
 
+/// The label that gives an object another version. Annotations of a Deployment would stay in its ReplicaSet.
+const FENCE: &str = "/metadata/labels/nodens-lab~1restoring";
+
 /// What became of one change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restored {
@@ -105,10 +108,19 @@ fn object(api: &dyn Api, path: &str, changes: &[&Change]) -> Result<Vec<Restored
             };
             restored.push(Restored { what: change.what.clone(), outcome });
         }
-        if patch.len() == fixed {
-            return Ok(restored);
-        }
+        // A restoration that was killed has left it there.
+        patch.extend(now.pointer(FENCE).map(|_| unfenced()));
         tries += 1;
+        if patch.len() == fixed {
+            let is_same = restored.iter().all(|one| one.outcome == Outcome::Already);
+            match if is_same { fence(api, path, &now) } else { Ok(()) } {
+                // It has another version than the one that was looked at: what is its value now?
+                Err(error) if error.is_conflict() && tries < TRIES => continue,
+                Err(error) if error.may_pass() => return Err(error),
+                // Nothing is to be put back, so what refuses this does not keep the others from it.
+                _ => return Ok(restored),
+            }
+        }
         match api.patch(path, &Value::Array(patch)) {
             Ok(_) => return Ok(restored),
             // Its status changes all the time.
@@ -116,6 +128,25 @@ fn object(api: &dyn Api, path: &str, changes: &[&Change]) -> Result<Vec<Restored
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Gives the object another version, by a label that comes and goes. A patch of the run that is still under
+/// way, because its connection broke, has the version of before in it and is refused then.
+fn fence(api: &dyn Api, path: &str, now: &Value) -> Result<(), Error> {
+    let Some(version) = now.pointer("/metadata/resourceVersion") else { return Ok(()) };
+    let mut patch = vec![test("/metadata/resourceVersion", version)];
+    patch.extend(Change::of("fence", path, now, FENCE, Vec::new()).set(now, &json!("yes")));
+    api.patch(path, &Value::Array(patch))?;
+    match api.patch(path, &json!([unfenced()])) {
+        // Another restoration has removed it.
+        Err(error) if !error.is_conflict() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the label away, and nothing that others may have put beside it.
+fn unfenced() -> Value {
+    json!({"op": "remove", "path": FENCE})
 }
 
 /// Deletes the ReplicaSets that the run made and that have no pods any more, so that
