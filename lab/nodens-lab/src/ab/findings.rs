@@ -44,9 +44,12 @@ pub(crate) fn findings(plan: &ComparisonPlan, blocks: &[Block], noise: &[Finding
                 metric: metric.metric.clone(),
             };
             match finding(plan, blocks, (load, metric, cell.clone())) {
-                Ok((finding, censored)) => {
-                    if censored > 0 {
-                        found.notes.push(bounds(&finding, censored));
+                Ok((finding, values)) => {
+                    if values.bounds() > 0 {
+                        found.notes.push(bounds(&finding, values.bounds()));
+                    }
+                    if values.left_out > 0 {
+                        found.notes.push(left_out(&finding, values.left_out));
                     }
                     found.all.push(finding);
                 }
@@ -75,11 +78,18 @@ fn bounds(finding: &Finding, censored: usize) -> String {
     format!("{metric} at {load} ({set}): in {censored} of {} {of} {why}", 2 * pairs)
 }
 
+/// What a reader must know of pairs without a value.
+fn left_out(finding: &Finding, count: usize) -> String {
+    let Finding { cell: Cell { metric, load, set }, pairs, .. } = finding;
+    let all = crate::term::of(pairs + count, "pair");
+    format!("{metric} at {load} ({set}): {count} of {all} left out, as counters were not read")
+}
+
 fn finding(
     plan: &ComparisonPlan,
     blocks: &[Block],
     (load, planned, cell): (&Load, &MetricPlan, Cell),
-) -> Result<(Finding, usize), String> {
+) -> Result<(Finding, Values), String> {
     let metric = Metric::of(&planned.metric).ok_or("unknown metric")?;
     // What decides is shown, and the comparison is INVALID.
     if cell != plan.primary {
@@ -143,7 +153,7 @@ fn finding(
         verdict: Verdict::Inconclusive,
         differences,
     };
-    Ok((finding, values.bounds()))
+    Ok((finding, values))
 }
 
 /// The comparison of one metric: by a fixed number of pairs, or one that may be read after each.

@@ -166,6 +166,7 @@ fn rules(retries: usize) -> Vec<String> {
         "the generator declared it INVALID for other reasons than late queries".to_owned(),
         "a container was started again".to_owned(),
         "or, where CPU or memory decides, the load holds fewer than two readings of a kubelet".to_owned(),
+        "a pair without CPU or memory is left out of that metric, as long as at most a quarter are".to_owned(),
         "of loads that were measured again the least disturbed one counts, of equals the last one; nothing else is left out"
             .to_owned(),
     ]

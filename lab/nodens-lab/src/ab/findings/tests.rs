@@ -139,6 +139,24 @@ fn concluded(plan: ComparisonPlan, comparison: Vec<Block>) -> ComparisonFile {
 }
 
 #[test]
+fn a_pair_whose_counters_were_not_read_is_left_out_and_told() {
+    let plan = plan(&[("cpu", 0.02), ("memory", 0.05)]);
+    let without = |count: usize| {
+        let mut all = blocks(12, 5);
+        let of_b = all.iter_mut().filter(|block| block.side == "b" && block.load == LOAD);
+        of_b.take(count).for_each(|block| (block.cpu_ns, block.memory) = (None, Some(0)));
+        findings(&plan, &all, &[])
+    };
+    let found = without(3);
+    let pairs: Vec<_> = found.all.iter().map(|one| (&*one.cell.metric, one.pairs)).collect();
+    assert_eq!(pairs, [("cpu", 9), ("memory", 9)], "{:?}", found.omitted);
+    assert!(found.notes[0].contains("cpu at 50 % (s): 3 of 12 pairs"), "{:?}", found.notes);
+    let found = without(4);
+    assert_eq!((found.all.len(), found.omitted.len()), (0, 2), "{:?}", found.all);
+    assert!(found.omitted[0].reason.contains("CPU time is not known"));
+}
+
+#[test]
 fn without_what_decides_a_comparison_is_invalid() {
     let mut blind = blocks(12, 5);
     assert_eq!(concluded(plan(&[("cpu", 0.02)]), blind.clone()).invalid_because, [""; 0]);

@@ -1,6 +1,7 @@
 //! What a block, or several together, say about a metric.
 
 use super::Metric;
+use crate::ab::DISTURBED_MAX;
 use lab_histogram::Histogram;
 use lab_result::comparison::{Block, Known, Load};
 use lab_stats::paired;
@@ -26,6 +27,8 @@ impl From<f64> for Value {
 pub(super) struct Values {
     pub(super) pairs: Vec<(Value, Value)>,
     pub(super) pooled: usize,
+    /// Pairs without a value.
+    pub(super) left_out: usize,
 }
 
 impl Values {
@@ -62,10 +65,12 @@ pub(super) fn values(
     load: &Load,
     questions: Option<u64>,
 ) -> Result<Values, String> {
-    let pairs = pairs(blocks, load);
-    if pairs.is_empty() {
+    let all = pairs(blocks, load);
+    if all.is_empty() {
         return Err("nothing was measured".to_owned());
     }
+    let pairs = known(metric, &all);
+    let left_out = all.len() - pairs.len();
     let (values, pooled) = match metric {
         Metric::Quantile(part) => {
             let needed = metric.questions_needed();
@@ -93,7 +98,19 @@ pub(super) fn values(
         }
         Metric::Capacity => (capacities(&pairs)?, 1),
     };
-    Ok(Values { pairs: values, pooled })
+    Ok(Values { pairs: values, pooled, left_out })
+}
+
+/// The pairs whose counters were read in both blocks; all if too many were not, so that the metric has no value.
+fn known<'b>(metric: Metric, all: &[(&'b Block, &'b Block)]) -> Vec<(&'b Block, &'b Block)> {
+    let is_known = |block: &Block| match metric {
+        Metric::Cpu => block.cpu_ns.is_some(),
+        Metric::Memory => block.memory.is_some_and(|octets| octets > 0),
+        _ => true,
+    };
+    let known: Vec<_> = all.iter().copied().filter(|(a, b)| is_known(a) && is_known(b)).collect();
+    let is_enough = (all.len() - known.len()) as f64 <= DISTURBED_MAX * all.len() as f64;
+    if is_enough { known } else { all.to_vec() }
 }
 
 /// The limits of the pairs of which both searches could tell one, or a bound of it.
