@@ -194,12 +194,15 @@ impl Rounds<'_, '_> {
         let pair = place.unit.block.index;
         let seed = lab_random::at(self.plan.seed ^ self.phase.salt, pair as u64);
         let stop = || (self.stop)().unwrap_or(true);
-        let before = pods(self.exchange)?;
+        match present(self.exchange, &self.pods, self.stop)? {
+            Some(pods) => self.pods = pods,
+            None => return Ok(None),
+        }
         let Some(loaded) = self.loader.run(load, seed, &self.pods, &stop)? else {
             (self.stop)()?;
             return Ok(None);
         };
-        let restarts = restarts(&before, &pods(self.exchange)?);
+        let restarts = restarts(&self.pods, &pods(self.exchange)?);
         let mut usage = usage(&loaded, &self.pods);
         (usage.phase, usage.pair, usage.side) =
             (self.phase.name.to_owned(), pair, place.arm.name.clone());
@@ -299,11 +302,16 @@ fn roll_out(
     mark: &str,
     stop: &dyn Fn() -> Result<bool>,
 ) -> Result<Option<Vec<Pod>>> {
-    let Exchange { cluster, workload, container, .. } = exchange;
     if stop()? {
         return Ok(None);
     }
-    exchange.turns.next(*cluster, image, mark)?;
+    exchange.turns.next(exchange.cluster, image, mark)?;
+    complete(exchange, stop)
+}
+
+/// Waits until all pods are those of the last turn; `None` if it was stopped.
+fn complete(exchange: &Exchange<'_>, stop: &dyn Fn() -> Result<bool>) -> Result<Option<Vec<Pod>>> {
+    let Exchange { cluster, workload, container, .. } = exchange;
     // Admission may have changed the image.
     let [image, mark] = exchange.turns.last();
     let until = Instant::now() + exchange.rollout_max;
@@ -321,6 +329,18 @@ fn roll_out(
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// The pods before a load: `last` ones, or if a container was started again or a pod has gone or come since, those
+/// that there are when all are ready. `None` if it was stopped.
+fn present(
+    exchange: &Exchange<'_>,
+    last: &[Pod],
+    stop: &dyn Fn() -> Result<bool>,
+) -> Result<Option<Vec<Pod>>> {
+    let now = pods(exchange)?;
+    let is_same = now.len() == last.len() && now.iter().all(|pod| last.contains(pod));
+    if is_same { Ok(Some(now)) } else { complete(exchange, stop) }
 }
 
 /// The pods of now. That another program has changed image or mark is an error.
@@ -348,6 +368,8 @@ fn restarts(before: &[Pod], now: &[Pod]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
+    use std::sync::atomic::{AtomicUsize, Ordering};
     /// Counts rollouts and loads; of the loads, by their number, some are disturbed, and one fails.
     #[derive(Default)]
     struct Pods {
@@ -416,6 +438,86 @@ mod tests {
         assert_eq!(faults_of_pods(0, false), Vec::<String>::new());
         assert!(faults_of_pods(0, true)[0].contains("a longer --length"));
         assert_eq!(faults_of_pods(2, true).len(), 2);
+    }
+
+    /// A workload of one pod, with the mark `b1`; its container is started again while it is looked at.
+    struct Restarting(AtomicUsize);
+
+    impl Api for Restarting {
+        fn get(&self, path: &str) -> Result<Option<Value>, lab_swap::Error> {
+            if !path.contains("/pods") {
+                let template = json!({
+                    "metadata": {"annotations": {lab_swap::MARK: "b1"}},
+                    "spec": {"containers": [{"name": "dns", "image": "new"}]},
+                });
+                return Ok(Some(json!({
+                    "spec": {"replicas": 1, "template": template},
+                    "status": {"updatedReplicas": 1, "availableReplicas": 1},
+                })));
+            }
+            let asked = self.0.fetch_add(1, Ordering::Relaxed);
+            let pod = |id: &str, is_ready: bool, restarts: usize| {
+                json!({"items": [{
+                    "metadata": {"name": "p", "annotations": {lab_swap::MARK: "b1"}},
+                    "spec": {"containers": [{"name": "dns", "image": "new"}]},
+                    "status": {"containerStatuses": [{
+                        "name": "dns",
+                        "containerID": id,
+                        "ready": is_ready,
+                        "restartCount": restarts,
+                    }]},
+                }]})
+            };
+            Ok(Some(match asked {
+                0 => pod("containerd://1", true, 0),
+                1 => pod("containerd://1", false, 0),
+                2 => pod("containerd://2", false, 1),
+                _ => pod("containerd://2", true, 1),
+            }))
+        }
+
+        fn text(&self, path: &str) -> Result<String, lab_swap::Error> {
+            Err(lab_swap::Error::new(path, "none"))
+        }
+
+        fn create(&self, _: &str, object: &Value) -> Result<Value, lab_swap::Error> {
+            Ok(object.clone())
+        }
+
+        fn patch(&self, _: &str, _: &Value) -> Result<Value, lab_swap::Error> {
+            Ok(Value::Null)
+        }
+
+        fn delete(&self, _: &str, _: Option<&str>) -> Result<(), lab_swap::Error> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_load_has_the_containers_that_there_are_when_it_begins() {
+        let api = Restarting(AtomicUsize::new(0));
+        let workload: Workload = "a/deployment/b".parse().unwrap();
+        let object = workload.get(&api).unwrap();
+        let changes = workload.changes(&object, (0, "dns"), &[("new", "b1")]);
+        let record = lab_swap::Record::new("r", &workload, changes);
+        let claim = lab_swap::Claim::make(&api, "me", &record).unwrap();
+        let turns = Turns::new(&claim).unwrap();
+        let exchange = Exchange {
+            cluster: &api,
+            workload: &workload,
+            container: "dns",
+            turns: &turns,
+            settle: Duration::ZERO,
+            rollout_max: Duration::from_secs(20),
+        };
+        let ids = |pods: &[Pod]| -> Vec<String> {
+            pods.iter().map(|pod| pod.container.clone()).collect()
+        };
+        let first = complete(&exchange, &|| Ok(false)).unwrap().unwrap();
+        assert_eq!(ids(&first), ["1"]);
+        let second = present(&exchange, &first, &|| Ok(false)).unwrap().unwrap();
+        assert_eq!((ids(&second), second[0].is_wanted), (vec!["2".to_owned()], true));
+        assert_eq!(present(&exchange, &second, &|| Ok(true)).unwrap(), Some(second));
     }
 
     fn pod(name: &str, container: &str, restarts: u64) -> Pod {
