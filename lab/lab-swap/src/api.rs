@@ -11,6 +11,8 @@ use tokio::runtime::Runtime;
 /// How long a connection may take, and a response.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const READ_MAX: Duration = Duration::from_secs(30);
+/// Who owns the fields that are changed, in `metadata.managedFields`.
+const MANAGER: &str = "nodens-lab-swap";
 /// Pauses before a request is sent again that the server has refused or that changes nothing.
 const PAUSES: [u64; 4] = [200, 500, 1000, 2000];
 
@@ -232,7 +234,9 @@ impl Api for Cluster {
     }
 
     fn patch(&self, path: &str, patch: &Value) -> Result<Value, Error> {
-        self.object(Method::PATCH, path, ("application/json-patch+json", patch))
+        let with = if path.contains('?') { '&' } else { '?' };
+        let path = format!("{path}{with}fieldManager={MANAGER}");
+        self.object(Method::PATCH, &path, ("application/json-patch+json", patch))
     }
 
     fn delete(&self, path: &str, uid: Option<&str>) -> Result<(), Error> {
@@ -311,7 +315,8 @@ mod tests {
             assert_eq!(cluster.patch("/d", &patch).unwrap_err().code, code);
             assert_eq!(cluster.create("/d", &patch).unwrap_err().code, code);
             assert_eq!(cluster.delete("/d", None).unwrap_err().code, code);
-            assert_eq!(*seen.lock().unwrap(), ["PATCH /d", "POST /d", "DELETE /d"]);
+            let patch = "PATCH /d?fieldManager=nodens-lab-swap";
+            assert_eq!(*seen.lock().unwrap(), [patch, "POST /d", "DELETE /d"]);
         }
     }
 
@@ -321,7 +326,8 @@ mod tests {
         assert!(cluster.get("/d").unwrap().is_some());
         assert_eq!(*seen.lock().unwrap(), ["GET /d"; 4]);
         let (cluster, seen) = served(&[429, 200]);
-        cluster.patch("/d", &Value::Array(Vec::new())).unwrap();
-        assert_eq!(*seen.lock().unwrap(), ["PATCH /d"; 2]);
+        cluster.patch("/d?dryRun=All", &Value::Array(Vec::new())).unwrap();
+        let patch = "PATCH /d?dryRun=All&fieldManager=nodens-lab-swap";
+        assert_eq!(*seen.lock().unwrap(), [patch; 2]);
     }
 }
