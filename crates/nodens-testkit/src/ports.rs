@@ -61,7 +61,7 @@ fn another() -> Block {
         let next = FIRST + number * EACH;
         Some(Block { next, end: next + EACH, _lock: lock })
     });
-    taken.expect("too many tests run at the same time: no ports are left")
+    taken.unwrap_or_else(|| panic!("too many tests run at the same time: no ports are left"))
 }
 
 /// Where the locks are, a folder of this user's.
