@@ -321,7 +321,15 @@ fn the_program_that_draws_is_started_from_path_and_is_named_where_it_is_missing(
     let run = || {
         let mut command = std::process::Command::new(&alone);
         command.args(["top", "-once", "-socket", "@some"]).env("PATH", &folder.0);
-        let output = command.output().unwrap();
+        // A process that another test has just begun may still have the file open as it was written.
+        let is_busy =
+            |error: &std::io::Error| error.kind() == std::io::ErrorKind::ExecutableFileBusy;
+        let output = loop {
+            match command.output() {
+                Err(error) if is_busy(&error) => std::thread::sleep(Duration::from_millis(5)),
+                output => break output.unwrap(),
+            }
+        };
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
