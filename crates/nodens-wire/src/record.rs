@@ -87,11 +87,16 @@ impl RecordView {
         self.rdata.end
     }
 
-    /// Copies the record out of `message`, the message it was read from, and decompresses it.
-    pub fn to_record(&self, message: &[u8]) -> Result<Record, WireError> {
+    /// The owner name, decompressed, in `message` that the record was read from.
+    pub(crate) fn owner(&self, message: &[u8]) -> Result<Name, WireError> {
         let mut wire = Vec::with_capacity(32);
         Reader::new(message, self.owner_at).name(&mut wire)?;
-        let owner = Name::from_wire(&wire).map_err(|_| WireError::NameTooLong(self.owner_at))?;
+        Name::from_wire(&wire).map_err(|_| WireError::NameTooLong(self.owner_at))
+    }
+
+    /// Copies the record out of `message`, the message it was read from, and decompresses it.
+    pub fn to_record(&self, message: &[u8]) -> Result<Record, WireError> {
+        let owner = self.owner(message)?;
         let mut rdata = Vec::with_capacity(self.rdata.len());
         decompress_rdata(message, self.rtype, self.rdata.clone(), &mut rdata)?;
         Ok(Record { owner, rtype: self.rtype, class: self.class, ttl: self.ttl, rdata })

@@ -6,7 +6,7 @@ use crate::edns::{OPT_LEN, OPTION_HEAD_LEN, code};
 use crate::header::{Flags, Header};
 use crate::message::{Message, Question};
 use crate::reader::{Reader, WireError};
-use crate::record::{Records, Section};
+use crate::record::{RecordView, Records, Section};
 use crate::types::{Rcode, Type};
 
 /// What the OPT record of a response is to say.
@@ -24,7 +24,7 @@ pub struct ResponseEdns<'o> {
 ///
 /// An OPT record it carries is removed; `edns` is appended if the client spoke EDNS. If the
 /// result is longer than `limit` octets, whole records are dropped from the end and TC is set
-/// (RFC 2181 section 9). The RCODE is `rcode`, whose upper bits need `edns`.
+/// (RFC 2181 section 9), but for addresses of servers elsewhere in a referral. The RCODE is `rcode`, whose upper bits need `edns`.
 #[inline]
 pub fn shape(
     response: &mut Vec<u8>,
@@ -121,24 +121,76 @@ fn compress(response: &mut Vec<u8>, limit: usize) -> Result<(), WireError> {
 
 /// Drops records from the end until `response` has at most `limit` octets; the question stays.
 fn truncate(response: &mut Vec<u8>, header: &mut Header, limit: usize) -> Result<(), WireError> {
-    let [questions, ..] = header.counts;
-    let mut kept = [questions, 0, 0, 0];
-    let records = Records::of(response)?;
-    let mut end = records.at();
-    for record in records {
-        let record = record?;
-        if record.end() > limit {
+    let (mut kept, dropped) = Kept::until(response, header, |record| record.end() > limit)?;
+    if let Some(dropped) = dropped {
+        if is_spare(response, header, &dropped)? {
+            // Only a response with TC may have a part of an RRset.
+            kept = Kept::before_set_of(response, header, &dropped)?;
+        } else {
             header.flags = header.flags.with(Flags::TC, true);
-            break;
-        }
-        end = record.end();
-        if let Some(count) = kept.get_mut(record.section.count_index()) {
-            *count += 1;
         }
     }
-    response.truncate(end.max(HEADER_LEN));
-    header.counts = kept;
+    response.truncate(kept.end.max(HEADER_LEN));
+    header.counts = kept.counts;
     Ok(())
+}
+
+/// Whether a referral is whole without the record: the address of a server that is not below the zone that the client
+/// is referred to (RFC 9471 section 3.2).
+fn is_spare(response: &[u8], header: &Header, record: &RecordView) -> Result<bool, WireError> {
+    let [_, answers, ..] = header.counts;
+    if answers > 0 || record.section != Section::Additional {
+        return Ok(false);
+    }
+    let first = Records::of(response)?.next().transpose()?;
+    let Some(server) = first.filter(|first| first.rtype == Type::NS) else { return Ok(false) };
+    let (server, zone) = (record.owner(response)?, server.owner(response)?);
+    Ok(!server.view().is_in_domain(zone.view()))
+}
+
+/// The first records of a response.
+struct Kept {
+    end: usize,
+    counts: [u16; 4],
+}
+
+impl Kept {
+    /// Those in front of the first one that `is_dropped`, which is given as well.
+    fn until(
+        response: &[u8],
+        header: &Header,
+        mut is_dropped: impl FnMut(&RecordView) -> bool,
+    ) -> Result<(Self, Option<RecordView>), WireError> {
+        let [questions, ..] = header.counts;
+        let records = Records::of(response)?;
+        let mut kept = Self { end: records.at(), counts: [questions, 0, 0, 0] };
+        for record in records {
+            let record = record?;
+            if is_dropped(&record) {
+                return Ok((kept, Some(record)));
+            }
+            kept.end = record.end();
+            if let Some(count) = kept.counts.get_mut(record.section.count_index()) {
+                *count += 1;
+            }
+        }
+        Ok((kept, None))
+    }
+
+    /// Those in front of the RRset of `dropped`.
+    fn before_set_of(
+        response: &[u8],
+        header: &Header,
+        dropped: &RecordView,
+    ) -> Result<Self, WireError> {
+        let owner = dropped.owner(response)?;
+        let (kept, _) = Self::until(response, header, |record| {
+            let is_of_set = (record.section, record.rtype) == (dropped.section, dropped.rtype)
+                && record.owner(response).is_ok_and(|other| other == owner);
+            is_of_set || record.owner_at == dropped.owner_at
+        })?;
+        Ok(kept)
+    }
 }
 
 fn push_opt(response: &mut Vec<u8>, rcode: Rcode, edns: ResponseEdns<'_>) {
@@ -360,6 +412,53 @@ mod tests {
         let message = Message::parse(&bytes).unwrap();
         assert!(message.flags.has(Flags::TC) && message.answer.len() == 29);
         assert_eq!(message.additional.len(), 1);
+    }
+
+    /// A referral to `a.example.org` with two addresses of a server there and two of one elsewhere.
+    fn referral() -> Vec<u8> {
+        let name = |text: &str| Name::parse(text).unwrap();
+        let (zone, own, other) =
+            (name("a.example.org"), name("ns.a.example.org"), name("ns.b.example.org"));
+        let mut out = Vec::new();
+        let mut builder = Builder::new(&mut out, 1, Flags(0x8000));
+        builder.question(zone.view(), Type::A, Class::IN);
+        let fields = |rtype| (rtype, Class::IN, 60);
+        for server in [&own, &other] {
+            let fields = fields(Type::NS);
+            builder.record(Section::Authority, zone.view(), fields, server.as_wire()).unwrap();
+        }
+        for (server, last) in [(&own, 1), (&own, 2), (&other, 3), (&other, 4)] {
+            let (fields, address) = (fields(Type::A), [192, 0, 2, last]);
+            builder.record(Section::Additional, server.view(), fields, &address).unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn a_referral_is_whole_without_addresses_of_servers_elsewhere() {
+        let whole = referral().len();
+        // Each address but the first of a name takes 16 octets.
+        for (limit, additional, is_cut) in [
+            (whole, 4, false),
+            (whole - 1, 2, false),
+            (whole - 17, 2, false),
+            (whole - 33, 1, true),
+        ] {
+            let mut bytes = referral();
+            shape(&mut bytes, Rcode::NOERROR, None, limit).unwrap();
+            let message = Message::parse(&bytes).unwrap();
+            let seen = (message.additional.len(), message.flags.has(Flags::TC));
+            assert_eq!((message.authority.len(), seen), (2, (additional, is_cut)), "{limit}");
+        }
+        // Addresses of what an answer leads to are not spared.
+        let mut message = Message::parse(&referral()).unwrap();
+        message.answer.append(&mut message.authority);
+        let mut bytes = Vec::new();
+        message.write(&mut bytes).unwrap();
+        let limit = bytes.len() - 1;
+        shape(&mut bytes, Rcode::NOERROR, None, limit).unwrap();
+        let message = Message::parse(&bytes).unwrap();
+        assert_eq!((message.additional.len(), message.flags.has(Flags::TC)), (3, true));
     }
 
     #[test]

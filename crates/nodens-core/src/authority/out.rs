@@ -203,27 +203,34 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     }
 
     /// Writes the addresses of servers at and below the zone that they serve, then of those below other cuts of this
-    /// zone: without the first a resolver cannot reach them, and without the others it cannot where two zones have
-    /// each other's servers (RFC 9471 section 2).
+    /// zone. Without the first a resolver cannot reach them; without the others it cannot where two zones have each
+    /// other's servers. The others stand behind, as a response is whole without them (RFC 9471 section 3.2).
     fn glue(&mut self, servers: &Rrset<'_>) {
         let mut left = ADDITIONAL_NAMES_MAX;
         for in_domain in [true, false] {
             for (at, record) in servers.iter().enumerate() {
                 let Some(name) = target(record.rdata, 0) else { continue };
-                let is_wanted = name.is_in_domain(servers.owner()) == in_domain;
-                if !is_wanted || !(in_domain || self.is_below_a_cut(name)) {
+                if name.is_in_domain(servers.owner()) != in_domain {
                     continue;
                 }
-                let owner = match self.standing.get(at) {
-                    Some(stands @ 1..) if !self.servers_written => Owner::At(*stands),
-                    _ => Owner::Name(name),
-                };
-                self.addresses_of(owner, name);
-                left -= 1;
+                // Each is a lookup, whether there is an address or not.
                 if left == 0 {
                     return;
                 }
+                left -= 1;
+                if in_domain || self.is_below_a_cut(name) {
+                    let owner = self.place_of_server(at, name);
+                    self.addresses_of(owner, name);
+                }
             }
+        }
+    }
+
+    /// The name of a server, where the message has it already if that is known.
+    fn place_of_server<'n>(&self, at: usize, name: NameRef<'n>) -> Owner<'n> {
+        match self.standing.get(at) {
+            Some(stands @ 1..) if !self.servers_written => Owner::At(*stands),
+            _ => Owner::Name(name),
         }
     }
 
