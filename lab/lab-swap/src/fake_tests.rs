@@ -15,6 +15,9 @@ use std::time::Duration;
 mod fence_tests;
 mod patient_tests;
 mod pause_tests;
+mod through;
+
+use through::Through;
 
 /// Objects by path; each change gives a new version. After `left` requests that change something all
 /// fail, as if the program had ended.

@@ -3,38 +3,18 @@
 use super::*;
 use crate::pause::{is_needed, pause};
 
-/// Between reading an operator and changing it, others scale it.
-struct Meddler<'f> {
-    fake: &'f Fake,
-    to: Cell<Option<u64>>,
-}
-
-impl Api for Meddler<'_> {
-    fn get(&self, path: &str) -> Result<Option<Value>, Error> {
-        let found = self.fake.get(path);
+/// Between reading an operator and changing it, others scale it once.
+fn meddled(fake: &Fake, to: Option<u64>) -> Through<'_> {
+    let to = Cell::new(to);
+    Through::get(fake, move |path| {
+        let found = fake.get(path);
         if path == OPERATOR
-            && let Some(to) = self.to.take()
+            && let Some(to) = to.take()
         {
-            scale(self.fake, to);
+            scale(fake, to);
         }
         found
-    }
-
-    fn text(&self, path: &str) -> Result<String, Error> {
-        self.fake.text(path)
-    }
-
-    fn create(&self, path: &str, object: &Value) -> Result<Value, Error> {
-        self.fake.create(path, object)
-    }
-
-    fn patch(&self, path: &str, patch: &Value) -> Result<Value, Error> {
-        self.fake.patch(path, patch)
-    }
-
-    fn delete(&self, path: &str, uid: Option<&str>) -> Result<(), Error> {
-        self.fake.delete(path, uid)
-    }
+    })
 }
 
 fn scale(fake: &Fake, to: u64) {
@@ -54,7 +34,7 @@ fn an_owner_that_others_changed_since_is_not_paused_and_keeps_what_they_chose() 
         if !between {
             scale(&fake, to);
         }
-        let api = Meddler { fake: &fake, to: Cell::new(between.then_some(to)) };
+        let api = meddled(&fake, between.then_some(to));
         let error = pause(&api, &mut claim).unwrap_err().to_string();
         assert!(error.contains(&format!("from 1 to {to}")), "{error}");
         assert_eq!(replicas(&fake), json!(to), "it was overwritten");
@@ -68,39 +48,21 @@ fn an_owner_that_others_changed_since_is_not_paused_and_keeps_what_they_chose() 
 }
 
 /// A proxy that repeats patches beside the Lease: they are applied, and the answer is a conflict.
-struct Repeating<'f>(&'f Fake);
-
-impl Api for Repeating<'_> {
-    fn get(&self, path: &str) -> Result<Option<Value>, Error> {
-        self.0.get(path)
-    }
-
-    fn text(&self, path: &str) -> Result<String, Error> {
-        self.0.text(path)
-    }
-
-    fn create(&self, path: &str, object: &Value) -> Result<Value, Error> {
-        self.0.create(path, object)
-    }
-
-    fn patch(&self, path: &str, patch: &Value) -> Result<Value, Error> {
-        let done = self.0.patch(path, patch)?;
-        if path == lease_path(&workload()) { Ok(done) } else { self.0.patch(path, patch) }
-    }
-
-    fn delete(&self, path: &str, uid: Option<&str>) -> Result<(), Error> {
-        self.0.delete(path, uid)
-    }
+fn repeated(fake: &Fake) -> Through<'_> {
+    Through::patch(fake, |path, patch| {
+        let done = fake.patch(path, patch)?;
+        if path == lease_path(&workload()) { Ok(done) } else { fake.patch(path, patch) }
+    })
 }
 
 #[test]
 fn what_a_proxy_repeats_is_known_for_the_runs_own_and_put_back() {
     let fake = cluster();
     let mut claim = Claim::make(&fake, "me", &record(&fake)).unwrap();
-    pause(&Repeating(&fake), &mut claim).unwrap();
+    pause(&repeated(&fake), &mut claim).unwrap();
     assert_eq!(replicas(&fake), json!(0));
     let turns = Turns::new(&claim).unwrap();
-    turns.next(&Repeating(&fake), "new", "b1").unwrap();
+    turns.next(&repeated(&fake), "new", "b1").unwrap();
     turns.check(&workload().get(&fake).unwrap()).unwrap();
     let found = Claim::find(&fake, &workload()).unwrap().unwrap();
     restore(&fake, &found, Duration::ZERO).unwrap();
@@ -111,7 +73,7 @@ fn what_a_proxy_repeats_is_known_for_the_runs_own_and_put_back() {
 fn an_owner_that_others_pause_while_it_is_paused_stays_in_the_record() {
     let fake = cluster();
     let mut claim = Claim::make(&fake, "me", &record(&fake)).unwrap();
-    pause(&Meddler { fake: &fake, to: Cell::new(Some(0)) }, &mut claim).unwrap();
+    pause(&meddled(&fake, Some(0)), &mut claim).unwrap();
     restore(&fake, &claim, Duration::ZERO).unwrap();
     assert_eq!(replicas(&fake), json!(1), "whose pause it is cannot be told");
 }
