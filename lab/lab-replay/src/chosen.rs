@@ -44,7 +44,8 @@ impl Chosen {
         !is_copy
     }
 
-    /// Whether the same datagram was there shortly before: nobody sends a query again within a millisecond.
+    /// Whether the same datagram was there shortly before. Clients wait for longer than a millisecond before they send a
+    /// query again.
     fn is_copy(&mut self, record: &Record) -> bool {
         while let Some(&(time, hash)) = self.order.front()
             && (record.time.abs_diff(time) > COPY_WAIT || self.order.len() > WINDOW_MAX)

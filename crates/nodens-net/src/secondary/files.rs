@@ -31,8 +31,8 @@ impl Keeper {
         lock
     }
 
-    /// Drops what is known of the content of each zone's file. A later configuration that takes over a zone then reads the
-    /// file again, instead of trusting what this thread wrote after nobody waited for it any longer.
+    /// Drops what is known of the content of each zone's file. A later configuration did not wait for this thread to end,
+    /// which may have written after that: the configuration that takes over a zone reads the file again.
     pub(super) fn let_go_of_files(&mut self) {
         let zones = self.areas.iter_mut().flat_map(|area| area.zones.values_mut());
         zones.for_each(|kept| kept.store = None);
