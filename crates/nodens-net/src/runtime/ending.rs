@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 /// it looks.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(2);
 const SHUTDOWN_ROUND: Duration = Duration::from_millis(2);
+/// How long a worker that counts as stuck has to show that it is not.
+const TURN_MAX: Duration = Duration::from_secs(3);
 
 /// What is left of a runtime that has ended.
 #[derive(Debug, Default)]
@@ -39,21 +41,19 @@ impl Runtime {
     pub(crate) fn end(mut self, grace: Duration, command: impl Fn(u64) -> Command) -> Left {
         self.supervisor = None;
         let at = clock::now().plus(grace);
-        // One that is stuck keeps what it has. To be told would make a successor wait until it has
-        // heard, and might make it disturb sockets that are the successor's by then.
-        let stalled: Vec<bool> =
-            (0..self.workers.len()).map(|worker| self.vitals.is_stalled(worker)).collect();
-        let is_stalled = |worker: usize| stalled.get(worker).is_some_and(|stalled| *stalled);
-        let workers = self.workers.iter().enumerate();
-        for (worker, thread) in workers.filter(|(worker, _)| !is_stalled(*worker)) {
-            // A worker that is gone needs no telling.
-            _ = thread.commands.send(command(at));
-            self.wake(worker);
-        }
+        let (mut hanging, well): (Vec<usize>, Vec<usize>) =
+            (0..self.workers.len()).partition(|worker| self.vitals.is_stalled(*worker));
+        well.into_iter().for_each(|worker| self.tell_to_end(worker, command(at)));
         let until = Instant::now() + grace + SHUTDOWN_MARGIN;
+        // One that stays stuck keeps what it has. To be told would make a successor wait until it
+        // has heard, and might make it disturb sockets that are the successor's by then.
+        for worker in self.that_make_turns(&hanging, grace.min(TURN_MAX)) {
+            hanging.retain(|own| *own != worker);
+            self.tell_to_end(worker, command(at));
+        }
         let mut left = Left::default();
         for (index, worker) in self.workers.into_iter().enumerate() {
-            let hangs = is_stalled(index);
+            let hangs = hanging.contains(&index);
             while !worker.thread.is_finished() && !hangs && Instant::now() < until {
                 std::thread::sleep(SHUTDOWN_ROUND);
             }
@@ -73,6 +73,29 @@ impl Runtime {
             left.unclosed = left.unclosed.or(closed.err());
         }
         left
+    }
+
+    fn tell_to_end(&self, worker: usize, command: Command) {
+        // A worker that is gone needs no telling.
+        _ = self.workers.get(worker).map(|thread| thread.commands.send(command));
+        self.wake(worker);
+    }
+
+    /// Those of the workers that make a turn within `patience`. A worker that was without a CPU for
+    /// a moment counts as stuck for another half second, and its clients would lose their
+    /// connections.
+    fn that_make_turns(&self, workers: &[usize], patience: Duration) -> Vec<usize> {
+        let before: Vec<u64> = workers.iter().map(|worker| self.vitals.turn(*worker)).collect();
+        workers.iter().for_each(|worker| self.wake(*worker));
+        let until = Instant::now() + patience;
+        let mut turned = Vec::new();
+        while turned.len() < workers.len() && Instant::now() < until {
+            std::thread::sleep(SHUTDOWN_ROUND);
+            let pairs = workers.iter().zip(&before);
+            let have = pairs.filter(|(worker, turn)| self.vitals.turn(**worker) != **turn);
+            turned = have.map(|(worker, _)| *worker).collect();
+        }
+        turned
     }
 }
 

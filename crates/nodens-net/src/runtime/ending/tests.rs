@@ -2,7 +2,8 @@ use crate::runtime::{Options, Runtime};
 use nodens_core::config::BuildOptions;
 use nodens_core::log::Sink;
 use nodens_core::{Shared, build};
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc::{channel, sync_channel};
 use std::time::Duration;
@@ -56,4 +57,24 @@ fn a_start_that_fails_takes_nothing_from_the_process_that_serves() {
     failed.give_up();
     assert_eq!(answered(address), 40);
     serving.shutdown(Duration::ZERO);
+}
+
+/// As after a moment without a CPU: the next looks would find it well.
+#[test]
+fn a_worker_that_makes_turns_again_passes_its_connections_on() {
+    let old = start(Options::default());
+    let (address, kept) = (old.local_addresses()[0], old.bound_listeners());
+    let clients: Vec<_> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let framed = [&[0, QUERY.len() as u8], QUERY].concat();
+    for mut client in &clients {
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client.write_all(&framed).unwrap();
+        assert!(client.read(&mut [0; 512]).unwrap() > 0);
+    }
+    (0..WORKERS).for_each(|worker| old.vitals().set_stalled(worker, true));
+    let (heir, connections) = channel();
+    let left = old.leave(&kept, &heir, Duration::from_secs(20));
+    assert!(left.stuck.is_empty(), "{left:?}");
+    drop(heir);
+    assert_eq!(connections.iter().count(), clients.len());
 }
