@@ -31,8 +31,9 @@ impl TcpServer {
     /// Takes what has arrived, however much is under way.
     pub(super) fn read_last(&mut self, key: Key, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        if connection.pipe.is_handshaking() {
-            // No query has come yet, and all handshakes at once would take seconds.
+        if connection.pipe.is_handshaking() && connection.pipe.tls_version().is_none() {
+            // All handshakes at once would take seconds. Of those that the server has answered the expensive part is
+            // done, and the client sends its first query with what it has left of them (RFC 8446 section 2).
             return;
         }
         connection.last_call = true;

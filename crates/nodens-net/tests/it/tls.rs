@@ -200,6 +200,33 @@ fn a_client_that_says_goodbye_with_its_query_gets_the_answer_and_the_end() {
 }
 
 #[test]
+fn queries_that_came_with_the_end_of_a_handshake_are_answered_at_the_end() {
+    let authority = Authority::new();
+    let server = Server::start(&authority.corefile(""));
+    let config = authority.client(false);
+    let mut clients: Vec<Client> =
+        (0..32).map(|_| Client::connect(server.address(), &config)).collect();
+    for Client(StreamOwned { conn, sock }) in &mut clients {
+        // The query does not wait until the server has confirmed the handshake's end.
+        sock.set_nodelay(true).unwrap();
+        // Up to the server's part of it.
+        conn.write_tls(sock).unwrap();
+        while conn.is_handshaking() {
+            conn.read_tls(sock).unwrap();
+            conn.process_new_packets().unwrap();
+        }
+    }
+    // Handshakes take turns, so that most have to wait.
+    for client in &mut clients {
+        client.0.write_all(&framed(&question(7, "example.org A"))).unwrap();
+    }
+    server.stop();
+    for client in &mut clients {
+        assert_answered(&client.receive().unwrap());
+    }
+}
+
+#[test]
 fn handshakes_that_wait_are_done_or_closed_and_nothing_is_forgotten() {
     let authority = Authority::new();
     let server = Server::start(&authority.corefile(""));
