@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(2);
 const SHUTDOWN_ROUND: Duration = Duration::from_millis(2);
 /// How long a worker that counts as stuck has to show that it is not.
-const TURN_MAX: Duration = Duration::from_secs(3);
+const TURN_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is left of a runtime that has ended.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Runtime {
         let until = Instant::now() + grace + SHUTDOWN_MARGIN;
         // One that stays stuck keeps what it has. To be told would make a successor wait until it
         // has heard, and might make it disturb sockets that are the successor's by then.
-        for worker in self.that_make_turns(&hanging, grace.min(TURN_MAX)) {
+        for worker in self.that_make_turns(&hanging, grace.min(TURN_PATIENCE)) {
             hanging.retain(|own| *own != worker);
             self.tell_to_end(worker, command(at));
         }
