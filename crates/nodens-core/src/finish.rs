@@ -46,7 +46,7 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
     let limit = job.recipient.client().transport.max_message(udp_size);
     let reserve = job.signer.as_ref().map_or(0, |signer| signer.record_len());
     let limit = usize::from(limit).saturating_sub(reserve);
-    let shaped = shape_as(&mut response.wire, rcode, edns, limit, !response.without_opt);
+    let shaped = shape_as(&mut response.wire, rcode, edns, limit, response.traits);
     if is_padded && shaped.is_ok() {
         pad(&mut response.wire, &response.options, PADDING_BLOCK, limit);
     }

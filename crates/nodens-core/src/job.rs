@@ -6,6 +6,7 @@ use crate::response::Response;
 use crate::time::Now;
 pub use crate::transport::Transport;
 use nodens_wire::edns::OPT_LEN;
+use nodens_wire::shape::Traits;
 use nodens_wire::{Class, Flags, HEADER_LEN, Name, NameRef, Query, Rcode, Type};
 use nodens_zone::tsig::Signer;
 use std::fmt;
@@ -352,7 +353,7 @@ impl<S: States> Resolution<S> {
         let flags = self.flags.reply().with(Flags::AA, authoritative).with_rcode(rcode);
         self.response.rcode = rcode;
         self.response.written = true;
-        self.response.without_opt = false;
+        self.response.traits = Traits::default();
         let mut builder = nodens_wire::Builder::new(&mut self.response.wire, 0, flags);
         builder.question(self.qname.view(), self.qtype, self.qclass);
         builder
@@ -369,7 +370,7 @@ impl<S: States> Resolution<S> {
         let flags = self.flags.reply().with(Flags::AA, authoritative).with_rcode(rcode);
         self.response.rcode = rcode;
         self.response.written = true;
-        self.response.without_opt = false;
+        self.response.traits = Traits::default();
         let mut builder = nodens_wire::Builder::new(&mut self.response.wire, 0, flags);
         builder.question(self.qname.view(), self.qtype, self.qclass);
         fill(&mut builder, self.qname.view());

@@ -2,6 +2,7 @@
 
 use crate::stream::Stream;
 use nodens_wire::reader::WireError;
+use nodens_wire::shape::Traits;
 use nodens_wire::{Flags, Message, Rcode, edns, header};
 
 /// What a zone of this server says by a response that cannot be seen in it.
@@ -38,8 +39,8 @@ pub struct Response {
     pub below_wildcard: u8,
     /// What the zone of this server that has answered knows beyond the message.
     pub known: Known,
-    /// The message is known to have no OPT record, so that none is looked for.
-    pub without_opt: bool,
+    /// What is known of the message for its last step.
+    pub traits: Traits,
     /// It follows something that changes at any time and costs nothing to ask again, so `cache`
     /// does not keep it.
     pub live: bool,
@@ -64,7 +65,7 @@ impl Response {
         self.live = false;
         self.below_wildcard = 0;
         self.known = Known::Nothing;
-        self.without_opt = false;
+        self.traits = Traits::default();
         self.handed_on = false;
         self.answered_by = None;
     }
@@ -85,7 +86,7 @@ impl Response {
         self.wire.extend_from_slice(message);
         self.rcode = self.flags().rcode();
         self.written = true;
-        self.without_opt = false;
+        self.traits = Traits::default();
         self.handed_on = false;
     }
 
@@ -93,7 +94,7 @@ impl Response {
     ///
     /// Not for the hot path: it allocates per record.
     pub fn edit(&mut self, change: impl FnOnce(&mut Message)) -> Result<(), WireError> {
-        self.without_opt = false;
+        self.traits.without_opt = false;
         let mut message = Message::parse(&self.wire)?;
         change(&mut message);
         message.write(&mut self.wire)

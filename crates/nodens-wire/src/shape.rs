@@ -24,7 +24,8 @@ pub struct ResponseEdns<'o> {
 ///
 /// An OPT record it carries is removed; `edns` is appended if the client spoke EDNS. If the
 /// result is longer than `limit` octets, whole records are dropped from the end and TC is set
-/// (RFC 2181 section 9), but for addresses of servers elsewhere in a referral. The RCODE is `rcode`, whose upper bits need `edns`.
+/// (RFC 2181 section 9), but for addresses of servers elsewhere in a referral. The RCODE is `rcode`,
+/// whose upper bits need `edns`.
 #[inline]
 pub fn shape(
     response: &mut Vec<u8>,
@@ -32,20 +33,30 @@ pub fn shape(
     edns: Option<ResponseEdns<'_>>,
     limit: usize,
 ) -> Result<(), WireError> {
-    shape_as(response, rcode, edns, limit, true)
+    shape_as(response, rcode, edns, limit, Traits::default())
 }
 
-/// As [`shape`]. A response that cannot have an OPT record is not searched for one.
+/// What is known of a response without reading it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// It has no OPT record, so that none is looked for.
+    pub without_opt: bool,
+    /// It has answers of a zone. The zone's servers and all additional records beside them may be left
+    /// out for want of room: TC says that something required is missing (RFC 2181 section 9).
+    pub optional_extras: bool,
+}
+
+/// As [`shape`], with what is known of the response.
 pub fn shape_as(
     response: &mut Vec<u8>,
     rcode: Rcode,
     edns: Option<ResponseEdns<'_>>,
     limit: usize,
-    may_have_opt: bool,
+    traits: Traits,
 ) -> Result<(), WireError> {
     let mut header = Header::read(response)?;
     header.flags = header.flags.with_rcode(rcode);
-    if header.counts[3] > 0 && may_have_opt {
+    if header.counts[3] > 0 && !traits.without_opt {
         remove_opt(response, &mut header)?;
     }
     let opt_len = edns.map_or(0, |edns| OPT_LEN + edns.options.len());
@@ -56,7 +67,7 @@ pub fn shape_as(
         compress(response, limit)?;
         header = Header::read(response)?;
         if response.len() > limit {
-            truncate(response, &mut header, limit)?;
+            truncate(response, &mut header, limit, traits)?;
         }
     }
     if let Some(edns) = edns {
@@ -120,10 +131,20 @@ fn compress(response: &mut Vec<u8>, limit: usize) -> Result<(), WireError> {
 }
 
 /// Drops records from the end until `response` has at most `limit` octets; the question stays.
-fn truncate(response: &mut Vec<u8>, header: &mut Header, limit: usize) -> Result<(), WireError> {
+fn truncate(
+    response: &mut Vec<u8>,
+    header: &mut Header,
+    limit: usize,
+    traits: Traits,
+) -> Result<(), WireError> {
     let (mut kept, dropped) = Kept::until(response, header, |record| record.end() > limit)?;
     if let Some(dropped) = dropped {
-        if is_spare(response, header, &dropped)? {
+        let [_, answers, ..] = header.counts;
+        let is_whole = match answers {
+            0 => is_spare_in_referral(response, &dropped)?,
+            _ => traits.optional_extras && are_extras(response, &dropped)?,
+        };
+        if is_whole {
             // Only a response with TC may have a part of an RRset.
             kept = Kept::before_set_of(response, header, &dropped)?;
         } else {
@@ -135,17 +156,43 @@ fn truncate(response: &mut Vec<u8>, header: &mut Header, limit: usize) -> Result
     Ok(())
 }
 
-/// Whether a referral is whole without the record: the address of a server that is not below the zone that the client
-/// is referred to (RFC 9471 section 3.2).
-fn is_spare(response: &[u8], header: &Header, record: &RecordView) -> Result<bool, WireError> {
-    let [_, answers, ..] = header.counts;
-    if answers > 0 || record.section != Section::Additional {
+/// Whether a referral is whole without the record: the address of a server that is not below the
+/// zone that the client is referred to (RFC 9471 section 3.2).
+fn is_spare_in_referral(response: &[u8], record: &RecordView) -> Result<bool, WireError> {
+    if record.section != Section::Additional {
         return Ok(false);
     }
     let first = Records::of(response)?.next().transpose()?;
     let Some(server) = first.filter(|first| first.rtype == Type::NS) else { return Ok(false) };
     let (server, zone) = (record.owner(response)?, server.owner(response)?);
     Ok(!server.view().is_in_domain(zone.view()))
+}
+
+/// Whether the record and all behind it are servers of the zone, with signatures, and additional
+/// records. Proofs stand in the authority section as well, and are required.
+fn are_extras(response: &[u8], first: &RecordView) -> Result<bool, WireError> {
+    for record in Records::of(response)? {
+        let record = record?;
+        let is_extra = match record.section {
+            Section::Answer => false,
+            Section::Authority => covered(response, &record) == Type::NS,
+            Section::Additional => true,
+        };
+        if record.owner_at >= first.owner_at && !is_extra {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The type of the record, or that of the RRset which it signs.
+fn covered(response: &[u8], record: &RecordView) -> Type {
+    match response.get(record.rdata.clone()) {
+        Some([high, low, ..]) if record.rtype == Type::RRSIG => {
+            Type(u16::from_be_bytes([*high, *low]))
+        }
+        _ => record.rtype,
+    }
 }
 
 /// The first records of a response.
@@ -225,8 +272,10 @@ pub fn pad(response: &mut Vec<u8>, options: &[u8], block: usize, limit: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, Name};
+    use crate::{Class, Name, Record};
     use proptest::prelude::*;
+
+    const WITHOUT_OPT: Traits = Traits { without_opt: true, optional_extras: false };
 
     fn response(records: u8) -> Vec<u8> {
         let mut out = Vec::new();
@@ -264,7 +313,7 @@ mod tests {
         for (records, edns) in [(2, None), (2, Some(edns)), (40, Some(edns))] {
             let (mut one, mut other) = (response(records), response(records));
             shape(&mut one, Rcode::NXDOMAIN, edns, 512).unwrap();
-            shape_as(&mut other, Rcode::NXDOMAIN, edns, 512, false).unwrap();
+            shape_as(&mut other, Rcode::NXDOMAIN, edns, 512, WITHOUT_OPT).unwrap();
             assert_eq!(one, other);
         }
     }
@@ -395,7 +444,7 @@ mod tests {
             }
             if expected.len() > limit {
                 let mut header = Header::read(&expected).unwrap();
-                truncate(&mut expected, &mut header, limit).unwrap();
+                truncate(&mut expected, &mut header, limit, Traits::default()).unwrap();
                 header.write_to(&mut expected);
             }
             shape(&mut bytes, Rcode::NOERROR, None, limit).unwrap();
@@ -450,15 +499,35 @@ mod tests {
             let seen = (message.additional.len(), message.flags.has(Flags::TC));
             assert_eq!((message.authority.len(), seen), (2, (additional, is_cut)), "{limit}");
         }
-        // Addresses of what an answer leads to are not spared.
-        let mut message = Message::parse(&referral()).unwrap();
-        message.answer.append(&mut message.authority);
-        let mut bytes = Vec::new();
-        message.write(&mut bytes).unwrap();
-        let limit = bytes.len() - 1;
-        shape(&mut bytes, Rcode::NOERROR, None, limit).unwrap();
-        let message = Message::parse(&bytes).unwrap();
-        assert_eq!((message.additional.len(), message.flags.has(Flags::TC)), (3, true));
+    }
+
+    #[test]
+    fn servers_and_addresses_beside_answers_are_optional_in_responses_of_a_zone() {
+        let parts = Message::parse(&referral()).unwrap();
+        let proof = Record { rtype: Type::NSEC, ..parts.additional[0].clone() };
+        let mut answer = parts.clone();
+        answer.answer = vec![parts.additional[0].clone()];
+        let proven =
+            { Message { authority: [&parts.authority[..], &[proof]].concat(), ..answer.clone() } };
+        let whole = Traits { optional_extras: true, ..Traits::default() };
+        // How much too short the limit is, and what is left then.
+        for (message, traits, missing, counts, is_cut) in [
+            (&answer, whole, 0, [2, 4], false),
+            (&answer, whole, 1, [2, 2], false),
+            (&answer, whole, 33, [2, 0], false),
+            (&answer, whole, 70, [0, 0], false),
+            (&proven, whole, 1, [3, 2], false),
+            (&proven, whole, 70, [2, 0], true),
+            (&answer, Traits::default(), 1, [2, 3], true),
+        ] {
+            let mut bytes = Vec::new();
+            message.write(&mut bytes).unwrap();
+            let limit = bytes.len() - missing;
+            shape_as(&mut bytes, Rcode::NOERROR, None, limit, traits).unwrap();
+            let left = Message::parse(&bytes).unwrap();
+            let seen = ([left.authority.len(), left.additional.len()], left.flags.has(Flags::TC));
+            assert_eq!((left.answer.len(), seen), (1, (counts, is_cut)), "{traits:?} {missing}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) mod source;
 use crate::job::{Resolution, States};
 use crate::response::Known;
 use chain::{Chain, End};
+use nodens_wire::shape::Traits;
 use nodens_wire::{HEADER_LEN, NameRef, Owner, Rcode, Section, Type};
 use nodens_zone::data::{Data, Found, Part};
 use out::Out;
@@ -108,7 +109,8 @@ pub(crate) fn answer<S: States>(
                 chain.prove(&mut out, qname, Some((name, &found)));
                 additional(&mut out, &found);
             });
-            q.response.without_opt = true;
+            let optional_extras = !matches!(found, Found::Referral { .. });
+            q.response.traits = Traits { without_opt: true, optional_extras };
             if is_cut {
                 q.response.known = Known::Cut(out::negative_ttl(data));
             }

@@ -75,6 +75,7 @@ impl Pending {
             authority.iter().chain(proofs).for_each(|record| out.authority(record));
             additional(&mut out, &answer);
         });
+        q.response.traits.optional_extras = true;
         if is_negative && !has_denial {
             q.response.known = Known::OtherSoa;
         }

@@ -387,3 +387,24 @@ fn an_alias_that_is_too_long_is_proved_as_well() {
     let has_proof = message.authority.iter().any(|record| record.rtype == Type::NSEC);
     assert_eq!((message.flags.rcode(), has_proof), (nodens_wire::Rcode::YXDOMAIN, true));
 }
+
+/// RFC 2181 section 9; Knot DNS, NSD and BIND do the same.
+#[test]
+fn servers_and_addresses_without_room_set_no_tc_from_the_zone_and_from_the_cache() {
+    let mut zone = ZONE.to_owned();
+    for host in 1..=14 {
+        let address = format!("{host} A 192.0.2.{host}\nhost-{host} AAAA 2001:db8::{host}");
+        _ = writeln!(zone, "few MX {host} host-{host}\nhost-{address}");
+        _ = writeln!(zone, "many MX {host} another-host-with-a-longer-name-{host}");
+    }
+    let file = file(&zone);
+    let corefile = format!("example.org {{\n cache\n file {}\n}}", file.path().display());
+    let mut bench = Bench::new(&corefile);
+    for round in ["zone", "cache"] {
+        let whole = bench.ask("few.example.org. MX");
+        let sections = [&whole.answer, &whole.authority, &whole.additional].map(Vec::len);
+        assert!(!whole.flags.has(Flags::TC) && sections[..2] == [14, 2], "{round} {sections:?}");
+        assert!((2..28).contains(&sections[2]), "{round} {sections:?}");
+        assert!(bench.ask("many.example.org. MX").flags.has(Flags::TC), "{round}");
+    }
+}

@@ -3,6 +3,8 @@
 use super::key::{Key, KeyMarks};
 use super::store::Scope;
 use crate::time::Now;
+use flags::KeptFlags;
+use nodens_wire::shape::Traits;
 use nodens_wire::{Class, Flags, HEADER_LEN, Header, Type};
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use triomphe::ThinArc;
 
+mod flags;
 mod portable;
 
 pub(crate) use portable::unpack;
@@ -83,26 +86,6 @@ pub(crate) struct Head {
     state: AtomicU8,
 }
 
-/// AA, RA, AD and the RCODE of a response, which are all of its flags that are kept, in one octet.
-#[derive(Clone, Copy)]
-struct KeptFlags(u8);
-
-impl KeptFlags {
-    /// AD, RA and the RCODE stand in the low octet of a header's flags and stay where they are.
-    const LOW: u16 = Flags::RA | Flags::AD | 0x000f;
-    /// Where AA goes: the place of Z, which is not kept.
-    const AA: u8 = 0x40;
-
-    fn of(flags: Flags) -> Self {
-        Self((flags.0 & Self::LOW) as u8 | if flags.has(Flags::AA) { Self::AA } else { 0 })
-    }
-
-    fn unpack(self) -> Flags {
-        let aa = if self.0 & Self::AA == 0 { 0 } else { Flags::AA };
-        Flags(u16::from(self.0) & Self::LOW | aa)
-    }
-}
-
 impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {} {} ttl {}", self.kind, self.qtype, self.qclass, self.ttl_s)
@@ -122,6 +105,8 @@ pub(crate) struct Facts<'m> {
     pub(crate) ttls_at: &'m [u16],
     /// The response's flags; AA, RA, AD and RCODE are kept.
     pub(crate) flags: Flags,
+    /// As [`Traits::optional_extras`].
+    pub(crate) optional_extras: bool,
     /// What kind of answer it is.
     pub(crate) kind: Kind,
     /// How long it may be served fresh.
@@ -153,7 +138,7 @@ pub(crate) fn make(
         counts: facts.counts,
         name_len: key.name_len(),
         marks: key.marks(),
-        flags: KeptFlags::of(facts.flags),
+        flags: KeptFlags::of(facts.flags, facts.optional_extras),
         kind: facts.kind,
         visits: AtomicU8::new(0),
         state: AtomicU8::new(PROBATION),
@@ -253,6 +238,11 @@ impl<'e> View<'e> {
     /// AA, RA, AD and the RCODE it was stored with.
     pub(crate) fn flags(self) -> Flags {
         self.head.flags.unpack()
+    }
+
+    /// What is known of the message that [`View::write`] writes.
+    pub(crate) fn traits(self) -> Traits {
+        Traits { optional_extras: self.head.flags.has_optional_extras(), without_opt: true }
     }
 
     /// Writes the message for a client that asked `qname`; every record gets `ttl_s`.
@@ -394,14 +384,6 @@ fn popularity(now: Now, hits: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_kept_of_the_flags_comes_back() {
-        let kept = Flags::AA | Flags::RA | Flags::AD | 0x000f;
-        for flags in 0..=u16::MAX {
-            assert_eq!(KeptFlags::of(Flags(flags)).unpack(), Flags(flags & kept));
-        }
-    }
 
     #[test]
     fn a_head_stays_small() {

@@ -334,6 +334,7 @@ impl Cache {
         let flags = flags.with(Flags::AD, flags.has(Flags::AD) && wants_ad);
         view.write(q.qname.as_wire(), flags, ttl_s, &mut q.response.wire);
         q.response.rcode = flags.rcode();
+        q.response.traits = view.traits();
         q.response.written = true;
         if expired {
             worker.cells.add(self.counters.served_stale, 1);

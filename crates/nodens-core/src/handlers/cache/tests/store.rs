@@ -40,6 +40,7 @@ impl Rig {
             counts: [0; 3],
             ttls_at: &[],
             flags: Flags::default(),
+            optional_extras: false,
             kind,
             ttl_s,
             hits: 0,
