@@ -37,10 +37,11 @@ pub const USELESS_MAX: Duration = Duration::from_secs(3600);
 /// The same where all primaries answer that they will not give it, or there is no room for it: the next attempt is
 /// likely to end in the same way, and very many zones may be refused at once.
 pub const REFUSED_MAX: Duration = Duration::from_secs(300);
-/// Queries and transfers of the zones of one server block that may be under way at once.
+/// Queries and transfers of the zones of one server block that may be under way at once; with one address never more
+/// than are left for others, as one that says nothing keeps them for half a minute.
 pub const REFRESHES_AT_ONCE: usize = 128;
-/// Those of them that may be with one address: one that says nothing would keep all of them for half a minute.
-pub const REFRESHES_PER_ADDRESS: usize = REFRESHES_AT_ONCE / 2;
+/// Those of them that may be with one address before it has said something.
+pub const REFRESHES_UNHEARD: usize = 8;
 /// Between the first queries for two zones of which a version is here already: after a restart or a reload a hundred
 /// thousand zones would be asked for at once, and take the CPU while clients ask for them.
 pub const RESTORED_INTERVAL: Duration = Duration::from_micros(500);

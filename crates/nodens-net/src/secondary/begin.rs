@@ -46,7 +46,7 @@ impl Keeper {
 
     fn count_lanes(&mut self) {
         let exchanges = self.exchanges.iter();
-        let ways = exchanges.map(|(_, own)| (own.order.area, own.order.primary.address));
+        let ways = exchanges.map(|(_, own)| (own.order.way(), own.heard));
         self.lanes.count(ways);
     }
 
@@ -66,9 +66,10 @@ impl Keeper {
             return self.expire(task.area, &data);
         };
         let Some(primary) = data.primaries().get(primary).cloned() else { return };
-        let (now, way) = (clock::mono_ns(), (task.area, primary.address));
+        let now = clock::mono_ns();
         let (zone, key) = (task.zone.as_ref().clone(), data.key());
         let order = Order { area: task.area, zone, primary, token: task.token, key };
+        let way = order.way();
         // One that does not answer would keep all its zones waiting, and those of others.
         let is_down = |primary: &Primary| self.down.has(primary.address, now);
         if is_down(&order.primary) && !data.primaries().iter().all(is_down) {

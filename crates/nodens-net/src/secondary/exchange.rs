@@ -1,6 +1,7 @@
 //! One connection to a primary: a query for its serial number, a transfer, or one after the other.
 
 use super::answers::{serial, verify};
+use super::lanes::Way;
 use super::link::{Link, text_of};
 use super::pace::Pace;
 use crate::clock;
@@ -32,6 +33,12 @@ pub(super) struct Order {
     pub(super) token: Token,
     /// What queries are signed with, and responses have to be.
     pub(super) key: Option<TsigKey>,
+}
+
+impl Order {
+    pub(super) fn way(&self) -> Way {
+        (self.area, self.primary.address)
+    }
 }
 
 /// What is asked.

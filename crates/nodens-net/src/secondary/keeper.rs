@@ -207,8 +207,10 @@ impl Keeper {
 
     /// A primary has answered.
     fn answered(&mut self, key: Key, answer: Answer) {
-        let address = self.exchanges.get(key).map(|exchange| exchange.order.primary.address);
-        address.into_iter().for_each(|address| self.down.heard(address));
+        if let Some(way) = self.exchanges.get(key).map(|exchange| exchange.order.way()) {
+            self.down.heard(way.1);
+            self.lanes.heard(way);
+        }
         let serial = match answer {
             Answer::Serial(serial) => serial,
             Answer::Transfer(received) => {

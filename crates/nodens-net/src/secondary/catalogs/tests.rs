@@ -5,7 +5,7 @@ use crate::secondary::lanes::{Lanes, Task};
 use nodens_core::log::Record as LogRecord;
 use nodens_wire::{Class, Record, Type};
 use nodens_zone::data::Edit;
-use nodens_zone::limits::REFRESHES_PER_ADDRESS;
+use nodens_zone::limits::{REFRESHES_AT_ONCE, REFRESHES_UNHEARD};
 use nodens_zone::secondary::{Group, Primary, SecondaryService};
 use nodens_zone::{Serial, Soa};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -508,9 +508,9 @@ fn one_primary_has_a_part_of_all_exchanges_and_its_zones_wait_for_each_other() {
         (of(slow), of(other))
     };
     scene.step();
-    assert_eq!(asked(&scene), (REFRESHES_PER_ADDRESS, 1));
+    assert_eq!(asked(&scene), (REFRESHES_UNHEARD, 1));
     // The next ones follow those that fail.
-    for _ in 0..4 {
+    for _ in 0..=200 / REFRESHES_UNHEARD {
         let past = crate::clock::mono_ns() - 60_000_000_000;
         scene.keeper.exchanges.iter_mut().for_each(|(_, exchange)| exchange.heard_ns = past);
         scene.step();
@@ -518,6 +518,28 @@ fn one_primary_has_a_part_of_all_exchanges_and_its_zones_wait_for_each_other() {
     }
     let failed = |origin: &String| scene.zone(origin).failure().is_some();
     assert_eq!(names.iter().filter(|origin| failed(origin)).count(), 200);
+}
+
+#[test]
+fn primaries_that_say_nothing_leave_room_for_those_that_answer() {
+    let mut lanes = Lanes::default();
+    let way = |host: usize| (0, format!("192.0.2.{host}:53").parse().unwrap());
+    let all =
+        |lanes: &mut Lanes, way| std::iter::from_fn(|| lanes.begin(way, 0).then_some(())).count();
+    for silent in 1..=12 {
+        assert_eq!(all(&mut lanes, way(silent)), REFRESHES_UNHEARD);
+    }
+    let left = REFRESHES_AT_ONCE - 12 * REFRESHES_UNHEARD;
+    lanes.heard(way(100));
+    assert_eq!(all(&mut lanes, way(100)), left / 2);
+    lanes.heard(way(101));
+    assert_eq!(all(&mut lanes, way(101)), left / 4);
+    // Those of another server block have their own.
+    assert_eq!(all(&mut lanes, (1, way(1).1)), REFRESHES_UNHEARD);
+    // It says nothing any more.
+    lanes.count(std::iter::once((way(100), false)));
+    lanes.release(way(100).1);
+    assert_eq!(all(&mut lanes, way(100)), REFRESHES_UNHEARD - 1);
 }
 
 #[test]
