@@ -29,6 +29,7 @@ mod exchange;
 pub mod expression;
 pub mod finish;
 pub mod go_regex;
+mod group;
 pub mod handler;
 pub mod handlers;
 pub mod job;
@@ -60,6 +61,7 @@ pub mod zone_signer;
 pub mod zones;
 
 pub use config::{Config, build};
+pub use group::Group;
 pub use handler::Job;
 pub use job::Client;
 pub use shared::Shared;

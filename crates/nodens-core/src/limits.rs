@@ -117,6 +117,9 @@ pub const UDP_SIZE_DEFAULT: u16 = 1232;
 pub const TRANSFERS_MAX: usize = 1024;
 /// Zone transfers that may be under way to one address.
 pub const TRANSFERS_PER_CLIENT_MAX: usize = 16;
+/// Zone transfers that may be under way to one network, an IPv4 /24 or an IPv6 /64: one host may have all of its
+/// addresses.
+pub const TRANSFERS_PER_NETWORK_MAX: usize = TRANSFERS_MAX / 4;
 /// Longest time a zone transfer may take, however slowly its client reads (the value of BIND).
 pub const TRANSFER_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
 

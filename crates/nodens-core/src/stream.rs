@@ -4,7 +4,8 @@
 //! the client takes them, so that nothing of a zone waits in memory, and lets it go when the client
 //! does. A message is little work; between two of them other questions have their turn.
 
-use crate::limits::{TRANSFERS_MAX, TRANSFERS_PER_CLIENT_MAX};
+use crate::group::Group;
+use crate::limits::{TRANSFERS_MAX, TRANSFERS_PER_CLIENT_MAX, TRANSFERS_PER_NETWORK_MAX};
 use crate::log::{Level, Sink};
 use crate::time::Now;
 use nodens_zone::Transfer;
@@ -35,7 +36,8 @@ pub struct Transfers {
 #[derive(Debug, Default)]
 struct Counts {
     all: usize,
-    by_client: HashMap<IpAddr, usize>,
+    /// Those to each address, and to each network.
+    by_group: HashMap<Group, usize>,
     /// What has ended, by kind.
     ended: [Ended; 3],
 }
@@ -88,12 +90,21 @@ impl Transfers {
     /// Takes a place for a transfer to `client`; nothing if there are too many.
     pub(crate) fn take(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
         let mut counts = self.lock();
-        let here = counts.by_client.get(&client).copied().unwrap_or(0);
-        if counts.all >= TRANSFERS_MAX || here >= TRANSFERS_PER_CLIENT_MAX {
+        let groups = Group::all_of(client);
+        let is_full = |group: &Group| {
+            let most = match group.is_client() {
+                true => TRANSFERS_PER_CLIENT_MAX,
+                false => TRANSFERS_PER_NETWORK_MAX,
+            };
+            counts.by_group.get(group).is_some_and(|count| *count >= most)
+        };
+        if counts.all >= TRANSFERS_MAX || groups.iter().any(is_full) {
             return None;
         }
         counts.all += 1;
-        counts.by_client.insert(client, here + 1);
+        for group in groups {
+            *counts.by_group.entry(group).or_default() += 1;
+        }
         Some(Place { transfers: self.clone(), client })
     }
 
@@ -147,9 +158,11 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut counts = self.transfers.lock();
         counts.all -= 1;
-        match counts.by_client.get_mut(&self.client) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => _ = counts.by_client.remove(&self.client),
+        for group in Group::all_of(self.client) {
+            match counts.by_group.get_mut(&group) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => _ = counts.by_group.remove(&group),
+            }
         }
     }
 }

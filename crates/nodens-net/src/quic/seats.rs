@@ -6,7 +6,8 @@ use super::connection::{Phase, code};
 use super::server::QuicServer;
 use crate::context::Context;
 use crate::slots::Key;
-use crate::tcp::{Full, Group};
+use crate::tcp::Full;
+use nodens_core::Group;
 use std::collections::HashMap;
 use std::net::IpAddr;
 

@@ -4,7 +4,6 @@ use super::addresses::Addresses;
 use super::connection::{Connection, NEVER};
 use super::endpoint::Endpoint;
 use super::few::{Entry, Few};
-use super::group::Group;
 use super::http::Http;
 use super::pressure::idle_since;
 use super::quota::{Full, Place};
@@ -18,6 +17,7 @@ use crate::limits::{
 use crate::pipe::Pipe;
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
+use nodens_core::Group;
 use nodens_core::Now;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;

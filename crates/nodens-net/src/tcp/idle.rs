@@ -1,7 +1,7 @@
 //! Finds the connection that has been idle for longest, without any work when a question comes.
 
-use super::group::Group;
 use crate::slots::Key;
+use nodens_core::Group;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;

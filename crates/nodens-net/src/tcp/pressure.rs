@@ -1,11 +1,11 @@
 //! What is idle may stay for less time while few places are left.
 
 use super::connection::{Connection, NEVER};
-use super::group::Group;
 use super::server::TcpServer;
 use crate::counters::Counters;
 use crate::limits::{CLOSES_IN_A_ROW, PRESSURE_SWEEP_NS, SPARED_MAX};
 use crate::slots::{Key, Slots};
+use nodens_core::Group;
 use nodens_core::Now;
 
 /// Says since when a connection is idle, or nothing if it is closed, or not of `group` if one is given;

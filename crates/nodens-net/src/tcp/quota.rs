@@ -2,9 +2,9 @@
 
 use super::connection::NEVER;
 use super::few::{Few, OpenByListener};
-use super::group::Group;
 use crate::limits::{IDLE_ALIKE_NS, PRESSURE, QUOTA_PARTS, RESERVE_MAX};
 use foldhash::fast::RandomState;
+use nodens_core::Group;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::IpAddr;

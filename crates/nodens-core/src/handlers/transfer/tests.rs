@@ -1,6 +1,6 @@
 use crate::config::BuildOptions;
 use crate::job::Transport;
-use crate::limits::{TRANSFER_TIME_MAX, TRANSFERS_PER_CLIENT_MAX};
+use crate::limits::{TRANSFER_TIME_MAX, TRANSFERS_PER_CLIENT_MAX, TRANSFERS_PER_NETWORK_MAX};
 use crate::log::Record as LogRecord;
 use crate::stream::{Broken, Outgoing as Kind, Stream};
 use crate::testing::{Bench, Reaction, request};
@@ -282,6 +282,24 @@ fn one_client_has_a_bounded_number_of_transfers_and_leaving_frees_its_places() {
     assert!(ended[0].contains(" ended after "), "{ended:?}");
     bench.client.peer.set_ip([192, 0, 2, 53].into());
     assert!(begin(&mut bench, &question).1.is_some());
+}
+
+/// One host may have all addresses of a /64.
+#[test]
+fn one_network_has_a_part_of_all_transfers() {
+    let zone = Numbers::new("cluster.local.", 3000);
+    let mut bench = bench(ANYONE, &[&zone]);
+    let question = request("cluster.local. AXFR +edns");
+    let mut from = |network: u8, host: usize| {
+        let address = format!("2001:db8:0:{network}::{host:x}");
+        bench.client.peer.set_ip(address.parse().unwrap());
+        begin(&mut bench, &question).1
+    };
+    let transfers: Vec<_> = (0..=TRANSFERS_PER_NETWORK_MAX).map_while(|host| from(1, host)).collect();
+    assert_eq!(transfers.len(), TRANSFERS_PER_NETWORK_MAX);
+    assert!(from(2, 0).is_some());
+    drop(transfers);
+    assert!(from(1, TRANSFERS_PER_NETWORK_MAX).is_some());
 }
 
 #[test]

@@ -8,42 +8,42 @@ const MAPPED_BITS: u8 = 96;
 /// All addresses with the same first bits. An IPv4 address is reckoned as the IPv6 address that is
 /// mapped to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Group {
+pub struct Group {
     octets: [u8; 16],
     bits: u8,
 }
 
 impl Group {
     /// One address.
-    pub(crate) fn client(ip: IpAddr) -> Self {
+    pub fn client(ip: IpAddr) -> Self {
         Self { octets: mapped(ip).octets(), bits: 128 }
     }
 
     /// The /24 of an IPv4 address, or the /64 of an IPv6 address. One host may have all addresses of
     /// a /64, and an attacker easily has those of a /24.
-    pub(crate) fn network(ip: IpAddr) -> Self {
+    pub fn network(ip: IpAddr) -> Self {
         let ip = mapped(ip);
         let bits = if ip.to_ipv4_mapped().is_some() { MAPPED_BITS + 24 } else { 64 };
         Self { octets: first(ip, bits).octets(), bits }
     }
 
     /// Both.
-    pub(crate) fn all_of(ip: IpAddr) -> [Self; 2] {
+    pub fn all_of(ip: IpAddr) -> [Self; 2] {
         [Self::client(ip), Self::network(ip)]
     }
 
     /// Whether it is one address.
-    pub(crate) fn is_client(self) -> bool {
+    pub fn is_client(self) -> bool {
         self.bits == 128
     }
 
     /// The network that it is, or is in.
-    pub(crate) fn to_network(self) -> Self {
+    pub fn to_network(self) -> Self {
         Self::network(Ipv6Addr::from(self.octets).into())
     }
 
     /// Whether it has this address.
-    pub(crate) fn contains(self, ip: IpAddr) -> bool {
+    pub fn contains(self, ip: IpAddr) -> bool {
         first(mapped(ip), self.bits).octets() == self.octets
     }
 }
