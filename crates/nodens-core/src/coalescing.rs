@@ -1,7 +1,7 @@
 //! Coalescing: of the jobs that have the same query at the same time, one sends it upstream, the
 //! leader; the others, its followers, wait for its response.
 
-use crate::limits::{FOLLOWERS_PER_QUERY_MAX, QUESTION_TIME_MAX};
+use crate::limits::{FOLLOWERS_PER_QUERY_MAX, JOIN_TIME_MAX, QUESTION_TIME_MAX};
 use crate::ticket::Ticket;
 use crate::time::Now;
 use foldhash::fast::RandomState;
@@ -33,6 +33,8 @@ struct Shard {
 struct Coalesced {
     key: Vec<u8>,
     leader: Member,
+    /// Those that asked before it and may get a response still.
+    former: Vec<Member>,
     since_ns: u64,
     followers: Vec<Member>,
     /// The leader's worker is stuck: the next identical query takes over.
@@ -106,6 +108,12 @@ impl InFlight {
             query.leader = me;
             return Role::Leader(hash);
         }
+        // Its leader may have made its last attempt, and has less time left than this job.
+        if now.since(query.since_ns) > JOIN_TIME_MAX {
+            query.former.push(std::mem::replace(&mut query.leader, me));
+            query.since_ns = now.mono_ns;
+            return Role::Leader(hash);
+        }
         if query.followers.len() >= FOLLOWERS_PER_QUERY_MAX {
             return Role::Alone;
         }
@@ -113,12 +121,19 @@ impl InFlight {
         Role::Follower(hash)
     }
 
-    /// Ends the query and moves its followers to `followers`.
-    pub(crate) fn finish(&self, hash: u64, me: Member, followers: &mut Vec<Member>) {
+    /// Ends the query and moves its followers to `followers`. One that was its leader before does so only if it
+    /// `has_response`: otherwise the others wait for the one after it.
+    pub(crate) fn finish(
+        &self,
+        hash: u64,
+        me: Member,
+        has_response: bool,
+        followers: &mut Vec<Member>,
+    ) {
         let Some(mut shard) = self.shard(hash) else { return };
         let Some(index) = shard.by_hash.get(&hash).copied() else { return };
         let Some(query) = shard.queries.get_mut(index) else { return };
-        if query.leader == me {
+        if query.leader == me || (has_response && query.former.contains(&me)) {
             followers.append(&mut query.followers);
             shard.by_hash.remove(&hash);
             shard.free.push(index);
@@ -181,14 +196,16 @@ impl Shard {
     fn start(&mut self, hash: u64, key: &[u8], now: Now, leader: Member) {
         let index = self.free.pop().unwrap_or(self.queries.len());
         if index == self.queries.len() {
-            let (key, followers) = (Vec::new(), Vec::new());
-            self.queries.push(Coalesced { key, leader, since_ns: 0, followers, is_stuck: false });
+            let (key, former, followers) = Default::default();
+            let (since_ns, is_stuck) = (0, false);
+            self.queries.push(Coalesced { key, leader, former, since_ns, followers, is_stuck });
         }
         if let Some(query) = self.queries.get_mut(index) {
             query.key.clear();
             query.key.extend_from_slice(key);
             query.leader = leader;
             (query.since_ns, query.is_stuck) = (now.mono_ns, false);
+            query.former.clear();
             query.followers.clear();
             self.by_hash.insert(hash, index);
         }

@@ -60,6 +60,8 @@ pub const LOSERS_REMEMBERED: usize = 4096;
 pub const REFUSALS_SAID_EVERY: Duration = Duration::from_secs(1);
 /// Clients that may wait for one and the same upstream answer.
 pub const FOLLOWERS_PER_QUERY_MAX: usize = 16_384;
+/// How long after its beginning a query in flight is joined by others that ask the same. A later one is sent for itself.
+pub const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
 /// Buffers of answers that were waited for a worker keeps for reuse.
 pub const SPARE_BUFFERS_MAX: usize = 256;
 /// The largest such buffer, in octets.
@@ -80,6 +82,11 @@ pub const RETRY_WINDOW_S: usize = 10;
 /// Further attempts that each `forward`, all workers together, may make in so many seconds whatever it
 /// asks: enough for a lone question to be asked as often as its time allows.
 pub const RETRIES_FREE: u32 = 32;
+/// Further attempts that each `forward`, all workers together, may make in so many seconds beside all these for clients
+/// that have had few of them: one that asks for much that is never answered must not take those of others.
+pub const RETRIES_RESERVED: u32 = 128;
+/// Those of them for one client.
+pub const RETRIES_PER_CLIENT: u32 = 8;
 /// How long a question to which no upstream can answer any more waits until it may be asked again.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(1);
 /// The longest pause after which a retry that was put off looks for budget again: an upstream may

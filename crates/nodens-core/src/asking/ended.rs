@@ -35,7 +35,7 @@ impl Parts {
     /// response if that is `None`.
     pub(crate) fn tell(&mut self, hash: u64, leader: Member, message: Option<&[u8]>) {
         let mut followers = std::mem::take(&mut self.finished.followers);
-        self.shared.in_flight.finish(hash, leader, &mut followers);
+        self.shared.in_flight.finish(hash, leader, message.is_some(), &mut followers);
         if !followers.is_empty() {
             let message: Option<Arc<[u8]>> = message.map(Arc::from);
             for follower in followers.drain(..) {

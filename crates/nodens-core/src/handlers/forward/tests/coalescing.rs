@@ -208,17 +208,58 @@ fn one_who_gave_up_waiting_is_not_made_the_one_to_ask() {
     let mut floor = Floor::new("max_fails 0");
     floor.ask(0, "example.org. A");
     floor.ask(1, "example.org. A");
-    floor.bench.now.mono_ns += 5_000_000_000;
+    floor.bench.now.mono_ns += 900_000_000;
+    floor.ask(1, "example.org. A");
+    floor.bench.now.mono_ns += 4_100_000_000;
     floor.workers[1].tick(floor.bench.now);
     floor.act();
-    assert_eq!((floor.sent, floor.pending()), (1, 1));
-    floor.ask(1, "example.org. A");
+    assert_eq!((floor.sent, floor.pending()), (1, 2));
     floor.asks.clear();
     floor.workers[0].abandon_all(floor.bench.now);
     floor.act();
     assert_eq!(floor.asks.len(), 1, "the one who still waits asks");
     floor.answer(Rcode::NXDOMAIN);
     assert_eq!(floor.rcodes.last(), Some(&Rcode::NXDOMAIN));
+    assert!(floor.shared.in_flight.is_empty());
+}
+
+#[test]
+fn who_comes_late_asks_for_itself_and_whoever_has_a_response_first_answers_those_who_wait() {
+    for first in [0, 1] {
+        let mut floor = Floor::new("max_fails 0");
+        floor.ask(0, "example.org. A");
+        floor.ask(1, "example.org. A");
+        floor.bench.now.mono_ns += 1_100_000_000;
+        floor.ask(1, "example.org. A");
+        floor.ask(0, "example.org. A");
+        assert_eq!(floor.asks.len(), 2, "the fourth waits for the third");
+        let (later, earlier) = (floor.asks.pop().unwrap(), floor.asks.pop().unwrap());
+        let [now, then] = if first == 0 { [earlier, later] } else { [later, earlier] };
+        floor.asks.push(now);
+        floor.answer(Rcode::NXDOMAIN);
+        assert_eq!((floor.sent, floor.pending()), (3, 1), "{first}");
+        floor.asks.push(then);
+        floor.answer(Rcode::NXDOMAIN);
+        assert_eq!((floor.sent, floor.pending()), (4, 0), "{first}");
+        assert!(floor.shared.in_flight.is_empty());
+    }
+}
+
+#[test]
+fn who_asked_before_and_fails_takes_nobody_with_it() {
+    let mut floor = Floor::new("max_fails 0");
+    floor.ask(0, "example.org. A");
+    floor.bench.now.mono_ns += 3_900_000_000;
+    floor.ask(1, "example.org. A");
+    floor.ask(0, "example.org. A");
+    floor.bench.now.mono_ns += 1_100_000_000;
+    floor.workers[0].tick(floor.bench.now);
+    floor.act();
+    assert_eq!((floor.rcodes.as_slice(), floor.pending()), (&[Rcode::SERVFAIL][..], 2));
+    let later = floor.asks.remove(1);
+    floor.asks = vec![later];
+    floor.answer(Rcode::NOERROR);
+    assert_eq!((floor.sent, floor.pending()), (3, 0));
     assert!(floor.shared.in_flight.is_empty());
 }
 
