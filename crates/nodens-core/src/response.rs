@@ -41,8 +41,8 @@ pub struct Response {
     pub known: Known,
     /// What is known of the message for its last step.
     pub traits: Traits,
-    /// It follows something that changes at any time and costs nothing to ask again, so `cache`
-    /// does not keep it.
+    /// It follows something that changes at any time and costs nothing to ask again, or a failure that says nothing of
+    /// the question, so `cache` does not keep it.
     pub live: bool,
     /// An upstream's answer that another job received and handed on to this one, after its own
     /// handlers had seen it.

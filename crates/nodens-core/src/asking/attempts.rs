@@ -68,7 +68,7 @@ pub(crate) struct Attempt {
     /// Its query waits for a connection that is being made, which has a time of its own.
     pub(super) connects: bool,
     pub(crate) late: bool,
-    given_up: bool,
+    pub(super) given_up: bool,
 }
 
 /// An attempt that was answered.
@@ -101,6 +101,12 @@ impl State {
         (self.mended, self.asked, self.ever_asked, self.malformed) = (0, 0, 0, 0);
         self.timed_out = false;
         self.put_off = retries::PutOff::default();
+    }
+
+    /// Whether there being no response says something of the question: an upstream had all its time, or failed otherwise,
+    /// and it was not for want of a retry. A job that waited for another's response knows nothing of that.
+    pub(crate) fn is_conclusive(&self) -> bool {
+        self.failures > 0 && self.put_off.remark().is_empty()
     }
 
     /// Whether an attempt may still be answered.
@@ -191,7 +197,7 @@ impl Asking {
     }
 
     /// Asks this upstream, and another one as well when it takes longer than usual.
-    fn ask_member(
+    pub(super) fn ask_member(
         &self,
         q: &mut Query<'_>,
         member: usize,
@@ -305,47 +311,15 @@ impl Asking {
         Progress::Waits
     }
 
-    pub(crate) fn on_timer(&self, q: &mut Query<'_>) -> Progress {
-        let now = q.now;
-        let state = &mut *q.state;
-        if now.mono_ns >= q.deadline_ns {
-            state.timed_out = true;
-            return self.fail(q);
-        }
-        if matches!(state.role, Role::Follower(_)) {
-            return Progress::Waits;
-        }
-        let ticket = state.ticket;
-        for attempt in &mut state.pending {
-            let is_over =
-                !attempt.connects && now.since(attempt.sent_ns) >= self.options.read_timeout;
-            if !attempt.given_up && is_over {
-                attempt.given_up = true;
-                let attempt = attempt.number;
-                q.worker.actions.push(Action::GiveUp { ticket, attempt });
-            }
-        }
-        let due = state.hedge_at <= now.mono_ns && self.may_start(state);
-        if !due {
-            return self.wait(q);
-        }
-        self.mark_late(q);
-        let state = &mut *q.state;
-        let useful = |member: &usize| state.is_useful(*member);
-        let mut useful = (0..self.upstreams.len()).filter(useful);
-        if state.waits() && useful.all(|member| state.connects_to(member, now)) {
-            state.hedge_at = now.plus(state.hedge_wait.max(HEDGE_TIME_MIN));
-            return self.wait(q);
-        }
-        self.ask_next(q, Cause::Retry)
-    }
-
     /// Notes an answer; `None` if nobody waits for it.
     pub(crate) fn on_reply(&self, q: &mut Query<'_>, number: u32) -> Option<Answered> {
         let attempt = q.state.take(number)?;
         // How long a connection took to be made is no time of its answers, but one of the query.
         let took = q.now.since(attempt.asked_ns);
         attempt.upstream.path(attempt.carrier).answered(q.now, q.now.since(attempt.sent_ns));
+        for other in q.state.pending.iter().filter(|other| !other.connects) {
+            other.upstream.path(other.carrier).outrun(q.now.since(other.sent_ns));
+        }
         let Attempt { member, carrier, upstream, .. } = attempt;
         Some(Answered { carrier, member, upstream, took })
     }
@@ -363,7 +337,7 @@ impl Asking {
         state.timed_out = matches!(fault, Fault::Timeout(_));
         // TCP after a truncated response: the query was delivered over UDP.
         let is_first_way = attempt.carrier == attempt.upstream.carrier(q.carrier);
-        state.put_off.has_credit |= is_first_way && retries::is_undelivered(attempt.carrier, fault);
+        state.put_off.has_credit |= is_first_way && retries::is_lost(attempt.carrier, fault);
         *q.error = fault.to_string();
         match fault {
             Fault::Full(_) => q.state.failures += 1,

@@ -1,8 +1,9 @@
 //! How a query gets a response from one of several upstreams.
 //!
-//! [`Asking`] has the upstreams and the rules: [`attempts`] whom to ask when, [`retries`] and
-//! [`budget`] whether again, [`policy`] in which order, [`coalesce`] who waits for whose response,
-//! [`probes`] when an upstream that failed is well again, [`outage`] what is said when all have failed.
+//! [`Asking`] has the upstreams and the rules: [`attempts`] whom to ask when, [`late`] what if a
+//! response takes long, [`retries`], [`budget`] and [`reserve`] whether again, [`policy`] in which order,
+//! [`coalesce`] who waits for whose response, [`probes`] when an upstream that failed is well again,
+//! [`outage`] what is said when all have failed.
 //! It knows no directive: `forward` makes it and maps its results. Sending is up to the owner of the
 //! sockets.
 
@@ -11,16 +12,20 @@ mod budget;
 pub(crate) mod coalesce;
 mod connecting;
 mod ended;
+mod late;
 mod outage;
 mod parts;
 mod policy;
 pub(crate) mod probes;
+mod reserve;
 mod retries;
 
 use crate::metrics::Counter;
 use crate::time::Now;
 use crate::upstream::{Carrier, Upstream};
 use budget::Floor;
+use reserve::Reserve;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +44,8 @@ pub(crate) struct Asking {
     pub(crate) instance: u64,
     /// Retries that all workers have together.
     pub(crate) floor: Floor,
+    /// Those for clients that have had few.
+    pub(crate) reserve: Reserve,
     /// The directive that log lines name.
     pub(crate) origin: &'static str,
     /// The zones whose queries come here, for the log.
@@ -88,6 +95,8 @@ pub(crate) struct Series {
 /// A query in progress, and the worker that it belongs to.
 pub(crate) struct Query<'a> {
     pub(crate) now: Now,
+    /// Whose query it is.
+    pub(crate) client: IpAddr,
     /// How to ask by default.
     pub(crate) carrier: Carrier,
     pub(crate) state: &'a mut State,

@@ -56,7 +56,8 @@ impl Order {
 }
 
 impl Policy {
-    /// The order for one question. Suspect upstreams come last, whatever the policy, if `wary`.
+    /// The order for one question. If `wary`, suspect upstreams come last; under [`Policy::Sequential`] those that have
+    /// failed, as one that is only late is to answer before others are asked.
     pub fn order(
         &self,
         upstreams: &[Arc<Upstream>],
@@ -82,11 +83,14 @@ impl Policy {
             Self::Rtt => by_rtt(&mut order, upstreams, carrier, rng),
         }
         if wary {
-            let suspect = |member: &u8| {
-                let upstream = upstreams.get(usize::from(*member));
-                upstream.is_some_and(|upstream| upstream.path(carrier).is_suspect())
+            let is_last = |member: &u8| {
+                let path = upstreams.get(usize::from(*member)).map(|own| own.path(carrier));
+                path.is_some_and(|path| match self {
+                    Self::Sequential => path.has_failed(),
+                    _ => path.is_suspect(),
+                })
             };
-            order.as_mut().sort_by_key(suspect);
+            order.as_mut().sort_by_key(is_last);
         }
         order
     }

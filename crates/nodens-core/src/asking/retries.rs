@@ -27,18 +27,18 @@ pub(crate) enum Cause {
     /// A connection broke that may have been idle for long: most likely the upstream never saw the
     /// query. There is one for each upstream and query.
     Repair,
-    /// The query of the attempt before it was not delivered, and this one goes to an upstream that has not failed
+    /// The query of the attempt before it was lost (see [`is_lost`]), and this one goes to an upstream that has not failed
     /// and was not queried yet. No upstream gets the query twice, so none gets more than its share.
     Substitute,
 }
 
-/// Whether the query of a failed attempt was not delivered: there was no connection, or a datagram was refused
-/// with an ICMP error.
-pub(crate) fn is_undelivered(carrier: Carrier, fault: &Fault) -> bool {
+/// Whether the query of a failed attempt was not delivered (there was no connection, or a datagram was refused with an
+/// ICMP error), or has had no response in all its time.
+pub(crate) fn is_lost(carrier: Carrier, fault: &Fault) -> bool {
     match fault {
-        Fault::Connect(_) | Fault::Send(_) | Fault::Full(_) => true,
+        Fault::Connect(_) | Fault::Send(_) | Fault::Full(_) | Fault::Timeout(_) => true,
         Fault::Broken(_) => carrier.is_datagram(),
-        Fault::Refused(_) | Fault::Timeout(_) => false,
+        Fault::Refused(_) => false,
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct PutOff {
     waits: bool,
     /// Since when there is no attempt to wait for beside it, monotonic nanoseconds.
     alone_since: Option<u64>,
-    /// The query of a failed attempt was not delivered: what that cost pays for a [`Cause::Substitute`].
+    /// The query of a failed attempt was lost: what that cost pays for a [`Cause::Substitute`].
     pub(crate) has_credit: bool,
 }
 
@@ -70,6 +70,8 @@ pub(crate) enum Credit {
     Own,
     /// With what all workers have together.
     Floor,
+    /// With what is kept for clients that have had few.
+    Reserve,
 }
 
 /// The budgets of one worker, by [`Asking::instance`]: an upstream that is dead must not take
@@ -139,7 +141,10 @@ impl Asking {
         if self.floor.take(now, recoveries) {
             return Some(Credit::Floor);
         }
-        (budget.forgive(now, recoveries) && budget.take(now)).then_some(Credit::Own)
+        if budget.forgive(now, recoveries) && budget.take(now) {
+            return Some(Credit::Own);
+        }
+        self.reserve.take(now, q.client).then_some(Credit::Reserve)
     }
 
     /// The attempt was not made.
@@ -148,6 +153,7 @@ impl Asking {
             Credit::Nothing => {}
             Credit::Own => q.worker.budgets.of(self, q.now).give_back(q.now),
             Credit::Floor => self.floor.give_back(q.now),
+            Credit::Reserve => self.reserve.give_back(q.client),
         }
     }
 
@@ -226,22 +232,6 @@ impl Asking {
         self.start(q, member, carrier, true, cause);
         q.state.hedge_at = q.now.plus(self.patience(member, carrier));
         self.wait(q)
-    }
-
-    /// Notes that attempts take longer than usual. Until its query has left that says nothing of an upstream,
-    /// but for the time that its connections take.
-    pub(crate) fn mark_late(&self, q: &mut Query<'_>) {
-        for attempt in &mut *q.state.pending {
-            if attempt.late || attempt.connects(q.now) {
-                continue;
-            }
-            attempt.late = true;
-            let path = attempt.upstream.path(attempt.carrier);
-            path.late();
-            if path.is_suspect() && self.options.max_fails > 0 {
-                probes::start(q.worker, q.now, &attempt.upstream, attempt.carrier);
-            }
-        }
     }
 
     /// An upstream failed to answer properly.

@@ -83,7 +83,7 @@ impl Path {
 
     /// A connection was made in this time, with its handshake.
     pub fn connected(&self, time: Duration) {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let ns = nanoseconds(time);
         self.connect_ns.store(smooth(self.connect_ns.load(Relaxed), ns), Relaxed);
     }
 
@@ -151,6 +151,15 @@ impl Path {
         }
     }
 
+    /// Another upstream has answered a query that was with this one for so long: it takes longer. Without that, one that
+    /// is never waited for would seem to be as fast as what it was asked before.
+    pub fn outrun(&self, time: Duration) {
+        let (ns, known) = (nanoseconds(time), self.smoothed_ns.load(Relaxed));
+        if ns > known {
+            self.smoothed_ns.store(smooth(known, ns), Relaxed);
+        }
+    }
+
     /// An answer is later than most.
     pub fn late(&self) {
         self.strikes.fetch_add(1, Relaxed);
@@ -195,7 +204,7 @@ impl Path {
     }
 
     fn observe(&self, time: Duration) {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let ns = nanoseconds(time);
         self.smoothed_ns.store(smooth(self.smoothed_ns.load(Relaxed), ns), Relaxed);
         if let Some(bucket) = self.buckets.get(bucket_of(ns)) {
             bucket.fetch_add(1, Relaxed);
@@ -230,6 +239,10 @@ impl Path {
 }
 
 /// A mean in which the new value counts for an eighth, and the first one alone; not 0.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
+}
+
 fn smooth(old: u64, new: u64) -> u64 {
     let mean = if old == 0 { new } else { old - old / 8 + new / 8 };
     mean.max(1)

@@ -127,6 +127,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         options: std::mem::take(&mut options.asking),
         instance: block.shared.in_flight.instance(),
         floor: Default::default(),
+        reserve: Default::default(),
         origin: "forward",
         zones: zones_named(&from, &block.zones),
         last_error: Default::default(),

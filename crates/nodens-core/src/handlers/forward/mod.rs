@@ -251,6 +251,7 @@ impl Forward {
         let job = &mut *cx.job;
         Query {
             now: cx.now,
+            client: job.client().peer.ip(),
             carrier,
             state: &mut job.current.state.forward,
             error: &mut job.error,
@@ -272,6 +273,7 @@ impl Forward {
             (extended_error::NETWORK_ERROR, "no upstream could be asked")
         };
         q.response.extended_error(code, text);
+        q.response.live |= !q.state.forward.is_conclusive();
         Step::Fail(Rcode::SERVFAIL)
     }
 }

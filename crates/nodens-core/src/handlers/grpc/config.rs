@@ -68,6 +68,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         options: rules,
         instance: block.shared.in_flight.instance(),
         floor: Default::default(),
+        reserve: Default::default(),
         origin: "grpc",
         zones: from.to_string(),
         last_error: Default::default(),

@@ -142,6 +142,7 @@ impl Grpc {
             false => (extended_error::NETWORK_ERROR, "no upstream could be asked"),
         };
         q.response.extended_error(code, text);
+        q.response.live |= !q.state.forward.is_conclusive();
         Step::Fail(Rcode::SERVFAIL)
     }
 }
@@ -151,6 +152,7 @@ fn query<'c>(cx: &'c mut Cx<'_>) -> Query<'c> {
     let job = &mut *cx.job;
     Query {
         now: cx.now,
+        client: job.client().peer.ip(),
         carrier: Carrier::Grpc,
         state: &mut job.current.state.forward,
         error: &mut job.error,

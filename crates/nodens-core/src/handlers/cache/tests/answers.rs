@@ -222,3 +222,22 @@ fn requests_other_than_queries_pass_by() {
     bench.ask_bytes(&notify);
     assert_eq!(metric(&bench, "coredns_cache_requests_total", ""), before);
 }
+
+/// It says nothing of the question that there was no retry left.
+#[test]
+fn a_failure_for_want_of_a_retry_is_not_kept() {
+    let mut lost = true;
+    let mut bench = bench("cache", move |q| match q.questions[0].qname.to_string().as_str() {
+        "lost." if !std::mem::take(&mut lost) => reply(q, Rcode::NOERROR).a(60, 1).send(),
+        _ => Reaction::Silence,
+    });
+    // Without them the client would have retries of its own.
+    for n in 0..100 {
+        bench.ask_bytes(&crate::testing::request(&format!("never{n}. A")));
+    }
+    bench.pass(6 * SECOND);
+    for expected in [Rcode::SERVFAIL, Rcode::NOERROR] {
+        let (answer, _) = bench.ask_for("lost. A", 6 * SECOND).unwrap();
+        assert_eq!(answer.flags.rcode(), expected);
+    }
+}
