@@ -52,3 +52,10 @@ pub const MEMBERS_AGAIN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Members of one catalog that are begun at such a look: other work of the thread waits for that.
 pub const MEMBERS_AGAIN: usize = 10_000;
+
+/// Files of zones from which on several threads read them.
+pub const AHEAD_MIN: usize = 1000;
+/// Such threads; no more than there are CPUs.
+pub const AHEAD_READERS_MAX: usize = 4;
+/// Zones that each of them has read before they are taken.
+pub const AHEAD_WAITING: usize = 64;

@@ -1,6 +1,7 @@
 //! Which zones are kept up to date, and where what is here of them is stored.
 
 use super::ORIGIN;
+use super::ahead::{Opened, read_ahead};
 use super::catalogs::Catalogs;
 use super::exchange::nanoseconds;
 use super::keeper::Keeper;
@@ -78,13 +79,19 @@ impl Keeper {
     pub(super) fn keep_configured(&mut self, area: usize) {
         let Some(own) = self.areas.get(area) else { return };
         let configured = own.service.configured.clone();
-        for configured in &configured {
-            configured.zone.set_key(configured.key.clone());
-            // One that several blocks have is kept for all of them by the first.
-            if self.keeper_of(&configured.zone).is_none() {
-                self.keep(area, configured.zone.clone(), configured.store.as_deref());
+        let zones = configured.iter().map(|own| (&own.zone, own.store.as_deref()));
+        let wanted = self.wanted(zones);
+        read_ahead(&wanted, |ahead| {
+            for configured in &configured {
+                let opened = ahead.next();
+                configured.zone.set_key(configured.key.clone());
+                // One that several blocks have is kept for all of them by the first.
+                if self.keeper_of(&configured.zone).is_none() {
+                    let folder = configured.store.as_deref();
+                    self.keep_opened(area, configured.zone.clone(), folder, opened);
+                }
             }
-        }
+        });
         // Those that an earlier configuration has transferred.
         for Configured { zone, .. } in configured.iter().filter(|own| own.catalog.is_some()) {
             self.apply_catalog(zone, zone.data().as_ref());
@@ -171,12 +178,24 @@ impl Keeper {
 
     /// Keeps a zone up to date, in the place of one of its name.
     pub(super) fn keep(&mut self, area: usize, zone: Arc<SecondaryZone>, folder: Option<&Path>) {
+        self.keep_opened(area, zone, folder, None);
+    }
+
+    /// See [`Keeper::keep`]; the file was opened already, perhaps.
+    pub(super) fn keep_opened(
+        &mut self,
+        area: usize,
+        zone: Arc<SecondaryZone>,
+        folder: Option<&Path>,
+        opened: Option<Opened>,
+    ) {
         if self.is_stopping() {
             return;
         }
         let lock = folder.map(|folder| self.lock_of(folder));
         let lock = lock.filter(|lock| !self.is_taken(&zone, lock.folder()));
-        let (store, age) = match lock.map(|lock| self.restore(&zone, lock)) {
+        let opened = lock.map(|lock| opened.unwrap_or_else(|| Opened::new(&zone, lock)));
+        let (store, age) = match opened.map(|opened| self.restore(&zone, opened)) {
             Some((store, age)) => (Some(store), age),
             None => (None, None),
         };

@@ -12,10 +12,10 @@ use nodens_zone::data::{Data, room};
 use nodens_zone::limits::SECONDARY_OCTETS;
 use nodens_zone::secondary::{Configured, Members, SecondaryZone};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 mod again;
+mod beginning;
 mod changes;
 mod refused;
 #[cfg(test)]
@@ -152,9 +152,7 @@ impl Keeper {
             let area = self.areas.get(index).into_iter();
             others.extend(area.flat_map(|area| area.concerned(zone, (&catalog, &names), &changes)));
             changes.taken.iter().for_each(|(owner, names)| self.lose(index, owner, names));
-            for (zone, member) in changes.added {
-                self.begin(index, zone, configured.terms(&member.groups).store);
-            }
+            self.begin_all(index, &configured, changes.added);
         }
         others
     }
@@ -179,25 +177,6 @@ impl Keeper {
             }
         }
         zone.set_members(members);
-    }
-
-    /// Keeps a member, in the place of one of its name that begins anew or comes from elsewhere.
-    fn begin(&mut self, index: usize, zone: Arc<SecondaryZone>, folder: Option<&Path>) {
-        let kept = self.areas.get(index).and_then(|area| area.zones.get(zone.origin()));
-        let before = kept.map(|kept| &kept.zone).filter(|before| !Arc::ptr_eq(before, &zone));
-        let is_moved =
-            before.is_some_and(|before| zone.soa().is_some() && zone.soa() == before.soa());
-        if is_moved {
-            let before = self.release(index, zone.origin());
-            return self.keep_moved(index, &zone, before, folder);
-        }
-        // What begins anew must not find the file of the one before.
-        if before.is_some() {
-            self.forget(index, zone.origin());
-        }
-        if self.keeper_of(&zone).is_none() {
-            self.keep(index, zone, folder);
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The files of zones: what is read of them at first, and what becomes of them when a zone gives way to another.
 
 use super::ORIGIN;
+use super::ahead::{Opened, Wanted};
 use super::areas::Kept;
 use super::keeper::Keeper;
 use super::lock::Lock;
@@ -54,18 +55,28 @@ impl Keeper {
         is_taken
     }
 
+    /// What of the files of these zones can be read ahead: not of those that are kept already, or that serve something.
+    pub(super) fn wanted<'a>(
+        &mut self,
+        zones: impl Iterator<Item = (&'a Arc<SecondaryZone>, Option<&'a Path>)>,
+    ) -> Vec<Wanted> {
+        let wanted = zones.map(|(zone, folder)| {
+            let is_kept = self.areas.iter().any(|area| area.zones.contains_key(zone.origin()));
+            let folder = folder.filter(|_| !is_kept && zone.soa().is_none())?;
+            Some((zone.clone(), self.lock_of(folder)))
+        });
+        wanted.collect()
+    }
+
     /// Serves what is in the file of a zone, unless something is served or that is too old.
     /// Gives how old it is.
     pub(super) fn restore(
         &self,
         zone: &Arc<SecondaryZone>,
-        lock: Arc<Lock>,
+        opened: Opened,
     ) -> (Store, Option<Duration>) {
-        let mut store = Store::new(lock.folder(), zone).locked_by(lock);
-        if store.resume(zone) {
-            return (store, None);
-        }
-        let found = match store.load(zone) {
+        let Opened { store, found } = opened;
+        let found = match found {
             Ok(found) => found.filter(|_| zone.soa().is_none()),
             Err(error) => {
                 self.counts.unread.add(1);

@@ -4,6 +4,7 @@
 //! The thread builds new versions as well, message by message, many zones in turns. Workers only see
 //! versions that are whole.
 
+mod ahead;
 mod answers;
 mod areas;
 mod arrived;

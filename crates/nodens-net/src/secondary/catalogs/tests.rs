@@ -8,6 +8,7 @@ use nodens_zone::data::Edit;
 use nodens_zone::limits::{REFRESHES_AT_ONCE, REFRESHES_UNHEARD};
 use nodens_zone::secondary::{Group, Primary, SecondaryService};
 use nodens_zone::{Serial, Soa};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
