@@ -51,6 +51,8 @@ pub struct State {
     pub(crate) timed_out: bool,
     /// What became of a retry for which there was no budget.
     pub(crate) put_off: retries::PutOff,
+    /// Whether there is, or was, one that needs none.
+    pub(crate) spare: retries::Spare,
     /// There is something to forget.
     pub(super) used: bool,
 }
@@ -101,6 +103,7 @@ impl State {
         (self.mended, self.asked, self.ever_asked, self.malformed) = (0, 0, 0, 0);
         self.timed_out = false;
         self.put_off = retries::PutOff::default();
+        self.spare = retries::Spare::default();
     }
 
     /// Whether there being no response says something of the question: an upstream had all its time, or failed otherwise,
@@ -338,6 +341,10 @@ impl Asking {
         // TCP after a truncated response: the query was delivered over UDP.
         let is_first_way = attempt.carrier == attempt.upstream.carrier(q.carrier);
         state.put_off.has_credit |= is_first_way && retries::is_lost(attempt.carrier, fault);
+        let path = attempt.upstream.path(attempt.carrier);
+        if matches!(fault, Fault::Timeout(_)) && path.has_answered_since(attempt.sent_ns) {
+            state.spare.allow();
+        }
         *q.error = fault.to_string();
         match fault {
             Fault::Full(_) => q.state.failures += 1,

@@ -61,6 +61,27 @@ impl PutOff {
     }
 }
 
+/// The one retry of a query that needs no budget: it had no response in all its time, and its upstream has answered others
+/// since. So the upstream is well, and whoever else uses up the budget must not make a lost datagram a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Spare {
+    /// There was no reason for it yet.
+    #[default]
+    Kept,
+    /// It may be made.
+    Due,
+    /// It was made.
+    Used,
+}
+
+impl Spare {
+    pub(crate) fn allow(&mut self) {
+        if *self == Self::Kept {
+            *self = Self::Due;
+        }
+    }
+}
+
 /// What an attempt is paid with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credit {
@@ -130,6 +151,10 @@ impl Asking {
     /// Takes from the budget what another attempt costs; `None` if it has no room for it.
     pub(crate) fn take_credit(&self, q: &mut Query<'_>, cause: Cause) -> Option<Credit> {
         if q.state.started == 0 || cause != Cause::Retry {
+            return Some(Credit::Nothing);
+        }
+        if q.state.spare == Spare::Due {
+            q.state.spare = Spare::Used;
             return Some(Credit::Nothing);
         }
         let now = q.now;

@@ -136,6 +136,11 @@ impl Path {
         self.recoveries.load(Relaxed)
     }
 
+    /// Whether an answer came after this moment, monotonic nanoseconds.
+    pub fn has_answered_since(&self, ns: u64) -> bool {
+        self.answered_ns.load(Relaxed) > ns
+    }
+
     /// An answer came after `time`: the path works.
     pub fn answered(&self, now: Now, time: Duration) {
         self.observe(time);
