@@ -5,14 +5,13 @@ use crate::cache::entry::{self, Entry, Kind, View};
 use crate::cache::key::{KeyBits, KeyOctets};
 use crate::cache::store::{Found, Lease};
 use crate::config::{BlockBuilder, Config};
-use crate::handler::{Cx, Event, Handle, Job, Resolution, Spec, Step};
+use crate::handler::{Cx, Event, Handle, Resolution, Spec, Step};
 use crate::handlers::Handler;
-use crate::job::Transport;
 use crate::limits::CACHE_MEMORY_DEFAULT;
 use crate::shared::Shared;
 use crate::time::Now;
-use crate::worker::{Background, WorkerState};
-use config::{Options, Stale};
+use crate::worker::WorkerState;
+use config::Options;
 use metrics::Counters;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::edns::{self, extended_error};
@@ -25,6 +24,7 @@ mod config;
 mod intake;
 mod metrics;
 mod query;
+mod refreshes;
 mod subnet;
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ impl Handle for Cache {
     }
 }
 
-/// On the way down; `intake.rs` is the way back.
+/// On the way down; `refreshes.rs` asks again, `intake.rs` is the way back.
 impl Cache {
     /// Which of the entries for a question is served: what can be served at all, good answers
     /// before failures. There is a success beside a denial only under `prefer_positive`.
@@ -346,53 +346,4 @@ impl Cache {
             edns::push_option(options, edns::code::EXTENDED_ERROR, &info.to_be_bytes());
         }
     }
-
-    /// Prepares to ask the upstream before something stale is served; false if another question
-    /// does so already or it is too early after a failure.
-    fn verify(&self, cx: &mut Cx<'_>, found: &Found, stale: Stale) -> bool {
-        let Some(entry) = found.keep() else { return false };
-        if !stale.recheck.is_zero() || !stale.timeout.is_zero() {
-            match Refresh::begin(entry.clone(), cx.now, stale.recheck) {
-                Some(refresh) => cx.job.current.state.cache.refresh = Some(refresh),
-                None => return false,
-            }
-        }
-        cx.job.current.state.cache.fallback = Some(entry);
-        if !stale.timeout.is_zero() {
-            cx.worker.set_client_timer(cx.job, cx.now.plus(stale.timeout));
-        }
-        true
-    }
-
-    /// Asks again behind the client's back, unless that is being done.
-    fn refresh(&self, cx: &mut Cx<'_>, found: &Found, phase: Phase) {
-        let Some(entry) = found.keep() else { return };
-        let recheck = match (phase, self.options.stale) {
-            (Phase::StaleRefresh, Some(stale)) => stale.recheck,
-            _ => Duration::ZERO,
-        };
-        let Some(refresh) = Refresh::begin(entry, cx.now, recheck) else { return };
-        cx.worker.cells.add(self.counters.prefetches, 1);
-        let background = background(cx.job, phase, refresh);
-        cx.worker.background.push(background);
-    }
-}
-
-/// The question of `job` once more, from here on. An answer over TCP is never truncated.
-fn background(job: &Job, phase: Phase, refresh: Refresh) -> Background {
-    let q = &job.current;
-    let mut resolution = Resolution::default();
-    let flags = q.flags.with(Flags::AD, true);
-    resolution.begin(q.qname.view(), q.qtype, q.qclass, flags);
-    resolution.edns.clone_from(&q.edns);
-    query::clear_unshared_bits(&mut resolution);
-    (resolution.block, resolution.zone) = (q.block, q.zone);
-    resolution.position = q.position;
-    resolution.state.cache.phase = phase;
-    resolution.state.cache.bits = q.state.cache.bits;
-    resolution.state.cache.client_ad = true;
-    resolution.state.cache.refresh = Some(refresh);
-    let mut client = *job.client();
-    client.transport = Transport::Tcp;
-    Background { client, request: job.request.clone(), query: job.query.clone(), resolution }
 }

@@ -16,6 +16,7 @@ use crate::exchange as message;
 use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
 use crate::handlers::{dnstap, loops};
+use crate::job::Recipient;
 use crate::metrics::Counter;
 use crate::upstream::{Carrier, Upstream};
 use config::Options;
@@ -72,7 +73,9 @@ impl Handle for Forward {
         let question = message::compose(&mut cx.job.current, &mut cx.worker.scratch);
         if !probes_loop {
             let [a, b, c, d, e, f, g, h] = self.asking.instance.to_be_bytes();
-            let scope = [a, b, c, d, e, f, g, h, carrier as u8];
+            // A truncated response is no use to one that wants a whole one.
+            let whole = u8::from(carrier.is_datagram() && self.wants_whole(cx));
+            let scope = [a, b, c, d, e, f, g, h, carrier as u8, whole];
             let state = &mut cx.job.current.state.forward;
             coalesce::join(state, cx.worker, cx.now, &scope, question);
         }
@@ -212,10 +215,15 @@ impl Forward {
         self.conclude(cx, message, &facts)
     }
 
-    /// Whether a truncated reply is of no use: the client can take a whole one, or `prefer_udp`
-    /// promises it.
+    /// Whether a truncated reply is of no use: the client can take a whole one, `prefer_udp` promises it,
+    /// or no client waits that could ask again over TCP.
     fn wants_whole(&self, cx: &Cx<'_>) -> bool {
-        self.options.prefer_udp || !cx.job.client().transport.is_datagram()
+        match cx.job.recipient {
+            Recipient::Nobody(_) => true,
+            Recipient::Client(client) => {
+                self.options.prefer_udp || !client.transport.is_datagram()
+            }
+        }
     }
 
     /// Passes the question to the next `forward`, if `next` says so, or takes the reply.

@@ -113,21 +113,124 @@ fn what_is_refreshed_is_what_counts() {
 }
 
 #[test]
-fn a_refresh_goes_over_tcp_with_the_clients_bits() {
+fn a_refresh_goes_over_udp_with_the_clients_bits() {
+    use crate::job::Transport;
     let corefile = ".:53 {\n cache {\n prefetch 1\n }\n forward . 192.0.2.9\n}";
-    let mut bench = Bench::new(corefile);
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let mut bench = Bench::new(corefile);
+        bench.client.transport = transport;
+        let log = Rc::new(RefCell::new(Vec::new()));
+        let seen = log.clone();
+        bench.upstream(move |ask, q| {
+            let dnssec_ok = q.edns().is_some_and(|(edns, _)| edns.dnssec_ok());
+            seen.borrow_mut().push((ask.carrier, dnssec_ok));
+            reply(q, Rcode::NOERROR).a(10, 1).send()
+        });
+        bench.ask("www.example. A +do +cd");
+        bench.pass(9 * SECOND);
+        bench.ask("www.example. A +do +cd");
+        assert_eq!(*log.borrow(), [(transport, true), (Transport::Udp, true)]);
+        assert_eq!(first(&bench.ask("www.example. A +do +cd")), (1, 10));
+    }
+}
+
+/// What an upstream was asked over, and with which size.
+type Asked = Rc<RefCell<Vec<(String, u16)>>>;
+
+/// A server whose upstream answers over UDP alone, or if `truncates` its first query there and all others over TCP.
+fn bench_of_carriers(cache: &str, truncates: bool) -> (Bench, Asked) {
+    let mut bench = Bench::new(&format!(".:53 {{\n {cache}\n forward . 192.0.2.9\n}}"));
     let log = Rc::new(RefCell::new(Vec::new()));
-    let seen = log.clone();
+    let (seen, mut last) = (log.clone(), 0);
     bench.upstream(move |ask, q| {
-        seen.borrow_mut().push((ask.carrier, q.edns().is_some_and(|(edns, _)| edns.dnssec_ok())));
-        reply(q, Rcode::NOERROR).a(10, 1).send()
+        last += 1;
+        let size = q.edns().map_or(0, |(edns, _)| edns.udp_size);
+        seen.borrow_mut().push((ask.carrier.name().to_owned(), size));
+        match ask.carrier.is_datagram() {
+            true if truncates && last > 1 => reply(q, Rcode::NOERROR).flag(Flags::TC).send(),
+            false if !truncates => fails(),
+            _ => reply(q, Rcode::NOERROR).a(10, last).send(),
+        }
     });
-    bench.ask("www.example. A +do +cd");
+    (bench, log)
+}
+
+#[test]
+fn an_upstream_without_tcp_is_asked_for_refreshes_too() {
+    for cache in ["cache {\n prefetch 1 1m 90%\n }", "cache {\n serve_stale 1h immediate\n }"] {
+        let (mut bench, log) = bench_of_carriers(cache, false);
+        ask(&mut bench);
+        bench.pass(if cache.contains("prefetch") { 9 * SECOND } else { 10 * SECOND });
+        ask(&mut bench);
+        assert_eq!(ask(&mut bench), (2, 10), "{cache}: {log:?}");
+    }
+}
+
+#[test]
+fn a_refresh_that_is_truncated_is_repeated_over_tcp() {
+    let (mut bench, log) = bench_of_carriers("cache {\n prefetch 1\n }", true);
+    ask(&mut bench);
     bench.pass(9 * SECOND);
-    bench.ask("www.example. A +do +cd");
-    use crate::upstream::Carrier::{Tcp, Udp};
-    assert_eq!(*log.borrow(), [(Udp, true), (Tcp, true)]);
-    assert_eq!(first(&bench.ask("www.example. A +do +cd")), (1, 10));
+    ask(&mut bench);
+    assert_eq!(ask(&mut bench), (3, 10));
+    let carriers: Vec<_> = log.borrow().iter().map(|(carrier, _)| carrier.clone()).collect();
+    assert_eq!(carriers, ["udp", "udp", "tcp"]);
+}
+
+#[test]
+fn a_refresh_announces_no_less_than_the_server_does() {
+    for (bufsize, expected) in [("", 1232), ("bufsize 700\n ", 700)] {
+        let (mut bench, log) =
+            bench_of_carriers(&format!("{bufsize}cache {{\n prefetch 1\n }}"), false);
+        let mut small = crate::testing::request("www.example. A +edns");
+        let size_at = small.len() - 8;
+        small[size_at..size_at + 2].copy_from_slice(&600_u16.to_be_bytes());
+        bench.ask_bytes(&small);
+        bench.pass(9 * SECOND);
+        bench.ask_bytes(&small);
+        let sizes: Vec<_> = log.borrow().iter().map(|(_, size)| *size).collect();
+        assert_eq!(sizes, [600, expected]);
+    }
+}
+
+#[test]
+fn a_query_that_goes_on_without_its_client_gets_a_whole_answer() {
+    let corefile = ".:53 {\n cache {\n serve_stale 1h verify 100ms\n }\n forward . 192.0.2.9\n}\n";
+    let mut bench = Bench::new(corefile);
+    let mut last = 0;
+    bench.upstream(move |ask, q| {
+        last += 1;
+        match (last, ask.carrier.is_datagram()) {
+            (1, _) => reply(q, Rcode::NOERROR).a(10, 1).send(),
+            (_, true) => after(SECOND, reply(q, Rcode::NOERROR).flag(Flags::TC).send()),
+            (_, false) => reply(q, Rcode::NOERROR).a(10, 2).send(),
+        }
+    });
+    ask(&mut bench);
+    bench.pass(10 * SECOND);
+    // The client has the stale answer when the truncated one comes.
+    let (stale, _) = bench.ask_for("www.example. A", SECOND).unwrap();
+    assert_eq!(first(&stale), (1, 0));
+    bench.pass(SECOND);
+    assert_eq!(ask(&mut bench), (2, 10));
+}
+
+#[test]
+fn a_refresh_takes_no_truncated_answer_to_a_clients_query() {
+    let corefile = ".:53 {\n cache {\n prefetch 1 1m 90%\n }\n forward . 192.0.2.9\n}\n";
+    let mut bench = Bench::new(corefile);
+    bench.upstream(move |ask, q| match (q.edns().is_some(), ask.carrier.is_datagram()) {
+        (false, _) => reply(q, Rcode::NOERROR).a(10, 1).send(),
+        (true, true) => after(2 * SECOND, reply(q, Rcode::NOERROR).flag(Flags::TC).send()),
+        (true, false) => reply(q, Rcode::NOERROR).a(10, 2).send(),
+    });
+    assert!(bench.ask_bytes(&crate::testing::request("www.example. A +edns")).is_none());
+    ask(&mut bench);
+    bench.pass(SECOND);
+    // The same message goes upstream for this refresh as for the client that still waits.
+    assert_eq!(first(&bench.ask("www.example. A +edns")), (1, 9));
+    bench.pass(2 * SECOND);
+    assert_eq!(first(&bench.ask("www.example. A +edns")).0, 2);
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! Asking again for what is cached, before a stale answer is served or behind the client's back.
+
+use super::config::Stale;
+use super::{Cache, Phase, query};
+use crate::cache::Refresh;
+use crate::cache::store::Found;
+use crate::handler::{Cx, Job, Resolution};
+use crate::job::Transport;
+use crate::limits::UDP_SIZE_DEFAULT;
+use crate::worker::Background;
+use nodens_wire::Flags;
+use std::time::Duration;
+
+impl Cache {
+    /// Prepares to ask the upstream before something stale is served; false if another question
+    /// does so already or it is too early after a failure.
+    pub(super) fn verify(&self, cx: &mut Cx<'_>, found: &Found, stale: Stale) -> bool {
+        let Some(entry) = found.keep() else { return false };
+        if !stale.recheck.is_zero() || !stale.timeout.is_zero() {
+            match Refresh::begin(entry.clone(), cx.now, stale.recheck) {
+                Some(refresh) => cx.job.current.state.cache.refresh = Some(refresh),
+                None => return false,
+            }
+        }
+        cx.job.current.state.cache.fallback = Some(entry);
+        if !stale.timeout.is_zero() {
+            cx.worker.set_client_timer(cx.job, cx.now.plus(stale.timeout));
+        }
+        true
+    }
+
+    /// Asks again behind the client's back, unless that is being done.
+    pub(super) fn refresh(&self, cx: &mut Cx<'_>, found: &Found, phase: Phase) {
+        let Some(entry) = found.keep() else { return };
+        let recheck = match (phase, self.options.stale) {
+            (Phase::StaleRefresh, Some(stale)) => stale.recheck,
+            _ => Duration::ZERO,
+        };
+        let Some(refresh) = Refresh::begin(entry, cx.now, recheck) else { return };
+        cx.worker.cells.add(self.counters.prefetches, 1);
+        let udp_size = UDP_SIZE_DEFAULT.min(cx.block.settings.udp_size_max);
+        let background = background(cx.job, phase, refresh, udp_size);
+        cx.worker.background.push(background);
+    }
+}
+
+/// The question of `job` once more, from here on. It is asked over UDP whatever the client uses: not every upstream
+/// takes TCP, and where nobody waits, `forward` asks again over TCP for what is truncated. So that this is seldom, at
+/// least `udp_size` octets are announced.
+fn background(job: &Job, phase: Phase, refresh: Refresh, udp_size: u16) -> Background {
+    let q = &job.current;
+    let mut resolution = Resolution::default();
+    let flags = q.flags.with(Flags::AD, true);
+    resolution.begin(q.qname.view(), q.qtype, q.qclass, flags);
+    resolution.edns.clone_from(&q.edns);
+    query::clear_unshared_bits(&mut resolution);
+    if let Some(edns) = &mut resolution.edns {
+        edns.udp_size = edns.udp_size.max(udp_size);
+    }
+    (resolution.block, resolution.zone) = (q.block, q.zone);
+    resolution.position = q.position;
+    resolution.state.cache.phase = phase;
+    resolution.state.cache.bits = q.state.cache.bits;
+    resolution.state.cache.client_ad = true;
+    resolution.state.cache.refresh = Some(refresh);
+    let mut client = *job.client();
+    client.transport = Transport::Udp;
+    Background { client, request: job.request.clone(), query: job.query.clone(), resolution }
+}
