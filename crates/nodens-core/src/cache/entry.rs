@@ -176,6 +176,11 @@ impl<'e> View<'e> {
         self.head.kind
     }
 
+    /// Whether both are of one entry.
+    pub(crate) fn is(self, other: View<'_>) -> bool {
+        std::ptr::eq(self.head, other.head)
+    }
+
     /// Whether it is found by `key` in `scope`.
     pub(crate) fn matches(self, scope: &Scope, key: &Key<'_>) -> bool {
         std::ptr::eq(Arc::as_ptr(&self.head.scope), scope)

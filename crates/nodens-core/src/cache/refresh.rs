@@ -25,6 +25,11 @@ impl Refresh {
         self.entry.as_ref().map_or(0, |entry| entry::view(entry).hits())
     }
 
+    /// What is refreshed.
+    pub(crate) fn entry(&self) -> Option<&Entry> {
+        self.entry.as_ref()
+    }
+
     /// Ends the refresh.
     pub(crate) fn finish(mut self, now: Now, refreshed: bool) {
         self.end(now, refreshed);

@@ -334,6 +334,23 @@ impl Store {
         }
     }
 
+    /// Removes `entry`, if it is still there.
+    pub(crate) fn discard(&self, entry: &Entry) {
+        let view = entry::view(entry);
+        let hash = self.hash(view.scope(), &view.key());
+        let _lock = self.table.lock(hash as usize);
+        let Some(bucket) = self.table.home(hash) else { return };
+        bucket.each(|tag, slot| {
+            let is_it = tag.load(Relaxed) == hash
+                && slot.load().as_ref().is_some_and(|held| entry::view(held).is(view));
+            if is_it {
+                self.remove(slot);
+                return Sweep::Stop;
+            }
+            Sweep::On
+        });
+    }
+
     /// Takes an entry whose size is booked as used into the other accounts.
     fn admit(&self, view: View<'_>, entry: &Entry) {
         if view.is_on_probation() {

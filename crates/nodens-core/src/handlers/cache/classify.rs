@@ -29,6 +29,8 @@ pub(crate) struct Reply {
     pub(crate) is_matching: bool,
     /// Whether it holds records that answer the question.
     pub(crate) is_answering: bool,
+    /// Whether it says that an alias exists and its target does not; its signatures have not expired.
+    pub(crate) denies_target: bool,
     /// Whether it is incomplete.
     pub(crate) is_truncated: bool,
     /// The lowest TTL of all records; `None` without records.
@@ -78,6 +80,8 @@ pub(crate) fn assess(
     if is_hollow && has_soa {
         kind = ResponseKind::NoData;
     }
+    let denies_target =
+        rcode == Rcode::NXDOMAIN && has_alias && !expired && is_alias(wire, question);
     let is_truncated = header.flags.has(Flags::TC);
     let is_cacheable = match kind {
         ResponseKind::OtherError | ResponseKind::Meta => false,
@@ -91,6 +95,7 @@ pub(crate) fn assess(
         is_cacheable: is_cacheable && !is_truncated,
         is_matching,
         is_answering,
+        denies_target,
         is_truncated,
         ttl_min_s,
         records_at,
@@ -159,6 +164,12 @@ fn answers_question(wire: &[u8], question: Question<'_>) -> bool {
         }
     }
     false
+}
+
+/// Whether the answer section has an alias at QNAME.
+fn is_alias(wire: &[u8], question: Question<'_>) -> bool {
+    let at = look_at(wire, question.qname.as_wire(), question);
+    at.is_ok_and(|at| at.alias.is_some() && !at.is_ambiguous)
 }
 
 /// What the answer section has at one owner name.

@@ -15,17 +15,29 @@ use nodens_wire::{Flags, MESSAGE_LEN_MAX, NameRef, Rcode};
 /// The TTL of responses that have none of their own: those without records, and referrals.
 const TTL_DEFAULT_S: u32 = 5;
 
+/// What becomes of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// A stale answer is better, and is served in its place.
+    Dropped,
+    /// The client gets it, and what is stale stays.
+    PassedOn,
+    /// It takes the place of what is stale.
+    Accepted,
+}
+
 impl Cache {
     /// Looks at what was answered behind the cache: gives all its records the TTL that the cache
-    /// gives them, and stores it. False if a stale answer is better.
+    /// gives them, and stores it. With `takes_cut`, the client has a use for a truncated response.
     pub(super) fn take_in(
         &self,
         q: &mut Resolution,
         phase: Phase,
+        takes_cut: bool,
         hits: u64,
         now: Now,
         worker: &mut WorkerState,
-    ) -> bool {
+    ) -> Fate {
         let rcode = q.response.rcode;
         let signed = q.state.cache.bits.dnssec_ok() && is_dnssec_ok(&q.response.wire);
         let signed_until = signed.then_some(now.unix_s);
@@ -36,7 +48,7 @@ impl Cache {
         });
         let Ok(reply) = reply else {
             worker.cells.add(self.counters.drops, 1);
-            return false;
+            return Fate::Dropped;
         };
         let ttl_s = self.ttl_s(&reply);
         set_ttls(&mut q.response.wire, &q.state.cache.ttls_at, ttl_s);
@@ -56,7 +68,13 @@ impl Cache {
             let flags = q.response.flags();
             q.response.set_flags(flags.with(Flags::AD, false));
         }
-        accepted
+        match accepted {
+            // What `is_unwanted` is not believed.
+            true if !is_unwanted => Fate::Accepted,
+            true => Fate::PassedOn,
+            false if takes_cut && is_cut_answer(&reply, rcode) => Fate::PassedOn,
+            false => Fate::Dropped,
+        }
     }
 
     /// How long the reply may be kept.
@@ -77,15 +95,19 @@ impl Cache {
     /// Whether the reply may take the place of what is stale (RFC 8767 section 4): a failure may
     /// not. Where nothing is stale, everything may.
     fn is_acceptable(&self, reply: &Reply, rcode: Rcode, phase: Phase) -> bool {
-        if !matches!(phase, Phase::Verify | Phase::StaleRefresh) {
+        if !phase.follows_expiry() {
             return true;
         }
         let whole = reply.is_matching && !reply.is_truncated;
         if self.options.prefers_positive() {
             return whole && reply.kind == ResponseKind::NoError && reply.is_answering;
         }
-        let definite = matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN);
-        whole && definite && !matches!(reply.kind, ResponseKind::OtherError | ResponseKind::Meta)
+        // NXDOMAIN with an alias says that its target does not exist (RFC 2308 section 2.1).
+        let is_error = match reply.kind {
+            ResponseKind::OtherError => !reply.denies_target,
+            kind => kind == ResponseKind::Meta,
+        };
+        whole && is_definite(rcode) && !is_error
     }
 
     fn store(
@@ -182,6 +204,16 @@ impl Cache {
         };
         worker.shared.cache.insert(entry, now, replaces, class.capacity, &mut evicted);
     }
+}
+
+/// The RCODEs of answers that may replace what is stale (RFC 8767 section 4).
+fn is_definite(rcode: Rcode) -> bool {
+    matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN)
+}
+
+/// Whether it would replace what is stale, most likely, if it were whole.
+fn is_cut_answer(reply: &Reply, rcode: Rcode) -> bool {
+    reply.is_truncated && reply.is_matching && is_definite(rcode)
 }
 
 fn set_ttls(wire: &mut [u8], ttls_at: &[u16], ttl_s: u32) {

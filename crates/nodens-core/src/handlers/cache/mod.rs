@@ -7,11 +7,13 @@ use crate::cache::store::{Found, Lease};
 use crate::config::{BlockBuilder, Config};
 use crate::handler::{Cx, Event, Handle, Resolution, Spec, Step};
 use crate::handlers::Handler;
+use crate::job::Recipient;
 use crate::limits::CACHE_MEMORY_DEFAULT;
 use crate::shared::Shared;
 use crate::time::Now;
 use crate::worker::WorkerState;
 use config::Options;
+use intake::Fate;
 use metrics::Counters;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::edns::{self, extended_error};
@@ -144,6 +146,13 @@ enum Phase {
     StaleRefresh,
 }
 
+impl Phase {
+    /// Whether there is something stale.
+    fn follows_expiry(self) -> bool {
+        matches!(self, Self::Verify | Self::StaleRefresh)
+    }
+}
+
 impl State {
     /// Forgets everything but buffers.
     #[inline]
@@ -235,6 +244,11 @@ impl Handle for Cache {
     }
 
     fn amend(&self, cx: &mut Cx<'_>) {
+        // A client that waits for datagrams asks again over TCP for what is truncated.
+        let takes_cut = match cx.job.recipient {
+            Recipient::Client(client) => client.transport.is_datagram(),
+            Recipient::Nobody(_) => false,
+        };
         let q = &mut cx.job.current;
         let phase = std::mem::take(&mut q.state.cache.phase);
         if phase == Phase::Idle {
@@ -243,18 +257,23 @@ impl Handle for Cache {
         q.flags = q.flags.with(Flags::AD, q.state.cache.client_ad);
         let (refresh, fallback) = (q.state.cache.refresh.take(), q.state.cache.fallback.take());
         let hits = refresh.as_ref().map_or(0, Refresh::hits);
-        let accepted = if q.response.written {
-            self.take_in(q, phase, hits, cx.now, cx.worker)
+        let fate = if q.response.written {
+            self.take_in(q, phase, takes_cut, hits, cx.now, cx.worker)
         } else {
             if phase == Phase::Miss && cx.job.abandoned.is_none() {
                 self.note_failure(q, cx.now, cx.worker);
             }
-            false
+            Fate::Dropped
         };
-        if let Some(refresh) = refresh {
-            refresh.finish(cx.now, accepted);
+        let old = refresh.as_ref().and_then(Refresh::entry).or(fallback.as_ref());
+        if let (true, Fate::Accepted, Some(old)) = (phase.follows_expiry(), fate, old) {
+            // It is still there if what came is nothing to keep.
+            cx.worker.shared.cache.discard(old);
         }
-        if let (Phase::Verify, false, Some(entry)) = (phase, accepted, fallback) {
+        if let Some(refresh) = refresh {
+            refresh.finish(cx.now, fate != Fate::Dropped);
+        }
+        if let (Phase::Verify, Fate::Dropped, Some(entry)) = (phase, fate, fallback) {
             q.response.options.clear();
             self.serve(q, entry::view(&entry), cx.now, cx.worker);
             cx.job.error.clear();

@@ -13,6 +13,9 @@ enum Then {
     Silence,
     AnswerLate(Duration),
     DenyLate(Duration),
+    DenyTarget,
+    DenyWithoutSoa,
+    LeadNowhere,
 }
 
 /// An address for ten seconds, then what `then` says; the second answer has another address.
@@ -34,6 +37,11 @@ fn bench_with(stale: &str, then: Then) -> (Bench, Rc<RefCell<Then>>) {
             Then::Silence => Reaction::Silence,
             Then::AnswerLate(time) => after(time, answer()),
             Then::DenyLate(time) => after(time, denial()),
+            Then::DenyTarget => {
+                reply(q, Rcode::NXDOMAIN).cname("@", "gone.example.", 10).soa(10).send()
+            }
+            Then::DenyWithoutSoa => reply(q, Rcode::NXDOMAIN).send(),
+            Then::LeadNowhere => reply(q, Rcode::NOERROR).cname("@", "gone.example.", 10).send(),
         }
     };
     let mut bench = bench(&format!("cache {{\n {stale}\n }}"), script);
@@ -115,6 +123,66 @@ fn a_denial_replaces_a_stale_answer() {
         bench.pass(20 * SECOND);
         assert_eq!(bench.ask("www.example. A").flags.rcode(), Rcode::NXDOMAIN);
     }
+}
+
+#[test]
+fn what_is_not_stored_replaces_a_stale_answer_too() {
+    for (then, rcode) in [
+        (Then::DenyTarget, Rcode::NXDOMAIN),
+        (Then::DenyWithoutSoa, Rcode::NXDOMAIN),
+        (Then::LeadNowhere, Rcode::NOERROR),
+    ] {
+        for mode in ["immediate", "immediate 0s 30s", "verify", "verify 100ms 0s 30s"] {
+            let (mut bench, _) = bench_with(&format!("serve_stale 1h {mode}"), then);
+            bench.pass(10 * SECOND);
+            let at_once = bench.ask("www.example. A");
+            let next = bench.ask("www.example. A");
+            let addresses = |m: &Message| m.answer.iter().filter(|r| r.rtype == Type::A).count();
+            let is_stale = usize::from(mode.starts_with("immediate"));
+            assert_eq!((addresses(&at_once), addresses(&next)), (is_stale, 0), "{then:?} {mode}");
+            assert_eq!(next.flags.rcode(), rcode, "{then:?} {mode}");
+            let refreshes = metric(&bench, "coredns_cache_prefetch_total", "");
+            assert_eq!(refreshes, is_stale as f64, "{then:?} {mode}");
+            assert_eq!(bench.shared.cache.entries(), 0, "{then:?} {mode}");
+        }
+    }
+}
+
+#[test]
+fn with_verify_a_truncated_answer_sends_the_client_to_tcp() {
+    use crate::job::Transport;
+    for policy in ["", "\n serve_stale_policy prefer_positive"] {
+        let corefile = format!(
+            ".:53 {{\n cache {{\n serve_stale 1h verify 0s 0s 30s{policy}\n }}\n forward . 192.0.2.9\n}}"
+        );
+        let mut bench = Bench::new(&corefile);
+        let mut asked = 0;
+        bench.upstream(move |ask, q| {
+            asked += 1;
+            match (asked, ask.carrier.is_datagram()) {
+                (1, _) => reply(q, Rcode::NOERROR).a(10, 1).send(),
+                (_, true) => reply(q, Rcode::NOERROR).flag(Flags::TC).send(),
+                (_, false) => reply(q, Rcode::NOERROR).a(10, 2).send(),
+            }
+        });
+        ask(&mut bench);
+        bench.pass(10 * SECOND);
+        let cut = bench.ask("www.example. A");
+        assert!(cut.flags.has(Flags::TC) && cut.answer.is_empty(), "{cut:?}");
+        bench.client.transport = Transport::Tcp;
+        assert_eq!(ask(&mut bench), (2, 10), "the entry is verified again at once");
+        bench.client.transport = Transport::Udp;
+        assert_eq!(ask(&mut bench), (2, 10));
+    }
+}
+
+#[test]
+fn a_client_over_tcp_gets_the_stale_answer_where_the_new_one_cannot_be_had_whole() {
+    let (mut bench, _) = bench_with("serve_stale 1h verify", Then::Fail);
+    follow(&mut bench, |q| reply(q, Rcode::NOERROR).flag(Flags::TC).send());
+    bench.client.transport = crate::job::Transport::Tcp;
+    bench.pass(10 * SECOND);
+    assert_eq!(wait(&mut bench).0, (1, 0));
 }
 
 #[test]
