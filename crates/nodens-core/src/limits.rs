@@ -238,6 +238,10 @@ pub const CACHE_PATIENCE: usize = 64;
 pub const CACHE_TIDY_EVERY: usize = 2;
 /// CNAME records the cache follows to see whether a response answers its question.
 pub const CACHE_CNAME_CHAIN_MAX: usize = 32;
+/// The shortest pause after a prefetch that brought nothing new.
+pub const PREFETCH_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The pause after a prefetch that brought nothing new is this part of the time that the answer has left.
+pub const PREFETCH_PAUSE_SHARE: u32 = 10;
 
 /// Sessions by proxies that are kept where `udp_session_tracking` names no number, as in CoreDNS.
 pub const PROXY_SESSIONS_DEFAULT: usize = 10_240;

@@ -271,7 +271,8 @@ impl Handle for Cache {
             cx.worker.shared.cache.discard(old);
         }
         if let Some(refresh) = refresh {
-            refresh.finish(cx.now, fate != Fate::Dropped);
+            // Where the entry is still there after it was prefetched, nothing came to keep.
+            refresh.finish(cx.now, fate != Fate::Dropped && phase != Phase::Prefetch);
         }
         if let (Phase::Verify, Fate::Dropped, Some(entry)) = (phase, fate, fallback) {
             q.response.options.clear();

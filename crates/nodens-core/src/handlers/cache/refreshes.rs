@@ -2,11 +2,11 @@
 
 use super::config::Stale;
 use super::{Cache, Phase, query};
-use crate::cache::Refresh;
+use crate::cache::{Refresh, entry};
 use crate::cache::store::Found;
 use crate::handler::{Cx, Job, Resolution};
 use crate::job::Transport;
-use crate::limits::UDP_SIZE_DEFAULT;
+use crate::limits::{PREFETCH_PAUSE_MIN, PREFETCH_PAUSE_SHARE, UDP_SIZE_DEFAULT};
 use crate::worker::Background;
 use nodens_wire::Flags;
 use std::time::Duration;
@@ -33,8 +33,9 @@ impl Cache {
     pub(super) fn refresh(&self, cx: &mut Cx<'_>, found: &Found, phase: Phase) {
         let Some(entry) = found.keep() else { return };
         let recheck = match (phase, self.options.stale) {
-            (Phase::StaleRefresh, Some(stale)) => stale.recheck,
-            _ => Duration::ZERO,
+            (Phase::Prefetch, _) => pause(entry::view(&entry).remaining_s(cx.now)),
+            (_, Some(stale)) => stale.recheck,
+            (_, None) => Duration::ZERO,
         };
         let Some(refresh) = Refresh::begin(entry, cx.now, recheck) else { return };
         cx.worker.cells.add(self.counters.prefetches, 1);
@@ -42,6 +43,12 @@ impl Cache {
         let background = background(cx.job, phase, refresh, udp_size);
         cx.worker.background.push(background);
     }
+}
+
+/// How long not to prefetch again what has `left_s` seconds left, if that brought nothing new: the more popular an
+/// answer is, the more queries an upstream that fails would get for it.
+fn pause(left_s: u32) -> Duration {
+    PREFETCH_PAUSE_MIN.max(Duration::from_secs(left_s.into()) / PREFETCH_PAUSE_SHARE)
 }
 
 /// The question of `job` once more, from here on. It is asked over UDP whatever the client uses: not every upstream

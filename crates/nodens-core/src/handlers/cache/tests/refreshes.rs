@@ -72,25 +72,54 @@ fn one_refresh_at_a_time() {
     assert_eq!(ask(&mut bench), (2, 10));
 }
 
-#[test]
-fn a_refresh_that_fails_leaves_the_answer_and_is_repeated() {
-    let calls = counter();
-    let counted = calls.clone();
-    let script = move |q: &Message| {
-        *counted.borrow_mut() += 1;
-        match *counted.borrow() {
-            1 => reply(q, Rcode::NOERROR).a(100, 1).send(),
-            2 | 3 => reply(q, Rcode::SERVFAIL).send(),
-            _ => reply(q, Rcode::NOERROR).a(100, 2).send(),
-        }
+type Outcome = fn(&Message) -> Reaction;
+
+/// An address for `ttl` seconds, then what `then` makes, and another address once that is over.
+fn failing(ttl: u32, then: Outcome) -> (Bench, Rc<RefCell<bool>>) {
+    let over = Rc::new(RefCell::new(false));
+    let (told, mut is_first) = (over.clone(), true);
+    let script = move |q: &Message| match std::mem::take(&mut is_first) {
+        true => reply(q, Rcode::NOERROR).a(ttl, 1).send(),
+        false if *told.borrow() => reply(q, Rcode::NOERROR).a(ttl, 2).send(),
+        false => then(q),
     };
-    let mut bench = bench("cache {\n prefetch 1\n }", script);
-    ask(&mut bench);
-    bench.pass(95 * SECOND);
-    for _ in 0..3 {
-        assert_eq!(ask(&mut bench).0, 1);
+    (bench("cache {\n prefetch 1 1h\n }", script), over)
+}
+
+#[test]
+fn a_refresh_that_brings_nothing_leaves_the_answer_and_is_repeated_after_a_pause() {
+    let outcomes: [Outcome; 4] = [
+        |q| reply(q, Rcode::SERVFAIL).send(),
+        |q| reply(q, Rcode::REFUSED).send(),
+        |q| reply(q, Rcode::NXDOMAIN).send(),
+        |_| fails(),
+    ];
+    for outcome in outcomes {
+        let (mut bench, over) = failing(60, outcome);
+        ask(&mut bench);
+        bench.pass(54 * SECOND);
+        for tenths in 0..40_u32 {
+            assert_eq!(ask(&mut bench).0, 1);
+            let refreshes = metric(&bench, "coredns_cache_prefetch_total", "");
+            assert_eq!(refreshes, f64::from(tenths / 10 + 1), "after {tenths} tenths");
+            bench.pass(100 * MS);
+        }
+        *over.borrow_mut() = true;
+        ask(&mut bench);
+        assert_eq!(ask(&mut bench), (2, 60));
     }
-    assert_eq!(ask(&mut bench).0, 2);
+}
+
+#[test]
+fn the_pause_is_a_tenth_of_the_time_that_is_left() {
+    let (mut bench, _) = failing(1000, |q| reply(q, Rcode::SERVFAIL).send());
+    ask(&mut bench);
+    bench.pass(900 * SECOND);
+    for (pause, asked) in [(0, 2), (9, 2), (1, 3), (8, 3), (1, 4)] {
+        bench.pass(pause * SECOND);
+        ask(&mut bench);
+        assert_eq!(bench.asked, asked, "{pause}");
+    }
 }
 
 #[test]
