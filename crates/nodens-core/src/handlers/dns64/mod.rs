@@ -137,14 +137,17 @@ fn soa_ttl(wire: &[u8]) -> Option<u32> {
 
 impl Dns64 {
     /// Whether an AAAA response is one to improve: no error of the name and, unless everything is
-    /// translated, no AAAA record in it.
+    /// translated, no AAAA record in it. Of a truncated response that is not known.
     fn wants(&self, response: &Response) -> bool {
         if kind_of(&response.wire, response.rcode, Type::AAAA) == Kind::NameError {
             return false;
         }
         let aaaa = |r: RecordView| r.section == Section::Answer && r.rtype == Type::AAAA;
-        let records = Records::of(&response.wire);
-        self.translate_all || !records.is_ok_and(|mut all| all.any(|r| r.is_ok_and(aaaa)))
+        let has_aaaa = || {
+            let records = Records::of(&response.wire);
+            records.is_ok_and(|mut all| all.any(|r| r.is_ok_and(aaaa)))
+        };
+        self.translate_all || !(response.flags().has(Flags::TC) || has_aaaa())
     }
 
     /// The response to the A question with AAAA in place of A.

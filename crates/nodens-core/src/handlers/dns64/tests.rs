@@ -89,6 +89,29 @@ fn a_name_that_does_not_exist_is_not_looked_up_again() {
 }
 
 #[test]
+fn a_truncated_response_says_nothing_of_records() {
+    for (directive, truncated) in [("dns64", true), ("dns64 {\n translate_all\n}", false)] {
+        let mut bench = bench(directive, (OK, vec![]), (OK, vec![a(60)]));
+        bench.upstream(|_, question| {
+            let asked = &question.questions[0];
+            let flags = question.flags.reply().with(Flags::TC, asked.qtype == Type::AAAA);
+            let mut reply = Vec::new();
+            let mut builder = Builder::new(&mut reply, question.id, flags);
+            builder.question(asked.qname.view(), asked.qtype, asked.qclass);
+            if asked.qtype == Type::A {
+                let fields = (Type::A, Class::IN, 60);
+                let address = [192, 0, 2, 33];
+                builder.record(Section::Answer, asked.qname.view(), fields, &address).unwrap();
+            }
+            Reaction::Reply(reply)
+        });
+        let answer = bench.ask("a.test. AAAA");
+        // The AAAA records may be in the rest. All addresses are translated whatever there is.
+        assert_eq!((answer.flags.has(Flags::TC), answer.answer.is_empty()), (truncated, truncated));
+    }
+}
+
+#[test]
 fn errors_are_as_good_as_no_answer() {
     let mut fixed = bench("dns64", (Rcode::NOTIMP, vec![]), (OK, vec![a(60)]));
     assert_eq!(answers(&fixed.ask("a.test. AAAA")), [synthetic(60)]);
