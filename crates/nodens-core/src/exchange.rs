@@ -1,12 +1,11 @@
 //! The message that an upstream is asked, and what a reply says.
 
-use crate::handler::Resolution;
-use crate::response::Response;
-use nodens_wire::edns::{Edns, Options, code, push_option};
+use crate::handler::{Job, Resolution};
+use nodens_wire::edns::{Edns, Options, code, is_well_formed, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
 use nodens_wire::{
-    Builder, Flags, HEADER_LEN, Header, MESSAGE_LEN_MAX, Message, Rcode, Reader, Records, Section,
-    Type, WireError,
+    Builder, Flags, HEADER_LEN, Header, MESSAGE_LEN_MAX, Message, Query, Rcode, Reader, Records,
+    Section, Type, WireError,
 };
 use std::ops::Range;
 
@@ -97,8 +96,9 @@ pub(crate) fn cut_to_question(reply: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Takes `reply` as the response, with what its OPT record says.
-pub(crate) fn adopt(response: &mut Response, reply: &[u8], facts: &Facts) {
+pub(crate) fn adopt(job: &mut Job, reply: &[u8], facts: &Facts) {
     let reply = reply.get(..facts.end).unwrap_or(reply);
+    let response = &mut job.current.response;
     response.adopt(reply);
     if !facts.plain {
         // Written anew, names point only at names. What was examined parses.
@@ -107,8 +107,21 @@ pub(crate) fn adopt(response: &mut Response, reply: &[u8], facts: &Facts) {
     response.rcode = facts.rcode;
     let Some(edns) = &facts.edns else { return };
     for (code, data) in edns.options(reply) {
-        if !HOP_BY_HOP.contains(&code) {
+        if is_for_client(code, &job.query, &job.request) && is_well_formed(code, data) {
             push_option(&mut response.options, code, data);
         }
     }
+}
+
+/// Whether the client of `query` gets an option of the response: an extended error in any case (RFC 8914 section 3),
+/// others if it sent one of that code, as it has a use for no others.
+fn is_for_client(code: u16, query: &Query, request: &[u8]) -> bool {
+    let is_asked_for = || {
+        let asked = query
+            .edns
+            .as_ref()
+            .is_some_and(|edns| edns.options(request).any(|(own, _)| own == code));
+        asked && !HOP_BY_HOP.contains(&code)
+    };
+    code == code::EXTENDED_ERROR || is_asked_for()
 }

@@ -1,5 +1,6 @@
 //! EDNS: the OPT record and its options (RFC 6891).
 
+use crate::Name;
 use crate::reader::{Reader, WireError};
 use std::ops::Range;
 
@@ -140,6 +141,41 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
+/// Whether the data of an option have the form that its code prescribes, in a query or a response. Some programs take a
+/// whole message for malformed where they have not. Options of other codes may have any.
+pub fn is_well_formed(code: u16, data: &[u8]) -> bool {
+    match code {
+        code::CLIENT_SUBNET => is_client_subnet(data),
+        code::EXPIRE => matches!(data.len(), 0 | 4),
+        code::KEY_TAG => !data.is_empty() && data.len().is_multiple_of(2),
+        code::EXTENDED_ERROR => {
+            // The text is UTF-8 without a byte order mark (RFC 8914 section 2, RFC 5198 section 2).
+            let text = data.get(2..).and_then(|text| str::from_utf8(text).ok());
+            text.is_some_and(|text| !text.starts_with('\u{feff}'))
+        }
+        code::REPORT_CHANNEL => data.is_empty() || Name::from_wire(data).is_ok(),
+        code::ZONEVERSION => data.len() != 1,
+        _ => true,
+    }
+}
+
+/// RFC 7871 section 6: the address has as many octets as its prefix needs, with zeros behind it.
+fn is_client_subnet(data: &[u8]) -> bool {
+    let [family_high, family_low, source, scope, address @ ..] = data else { return false };
+    let longest = match u16::from_be_bytes([*family_high, *family_low]) {
+        0 => 0,
+        1 => 32,
+        2 => 128,
+        _ => return false,
+    };
+    let used = source % 8;
+    let rest = address.last().filter(|_| used > 0).map_or(0, |last| last << used);
+    *source <= longest
+        && *scope <= longest
+        && address.len() == usize::from(source.div_ceil(8))
+        && rest == 0
+}
+
 /// Appends one option to `out`; data longer than 65,535 octets is cut.
 pub fn push_option(out: &mut Vec<u8>, code: u16, data: &[u8]) {
     let len = u16::try_from(data.len()).unwrap_or(u16::MAX);
@@ -170,5 +206,50 @@ mod tests {
         rdata.pop();
         assert!(Options::check(&rdata).is_err());
         assert_eq!(Options::new(&rdata).count(), 1);
+    }
+
+    #[test]
+    fn options_have_the_form_of_their_code() {
+        let good: [(u16, &[u8]); 16] = [
+            (code::NSID, b""),
+            (code::NSID, b"\xff\0"),
+            (code::CLIENT_SUBNET, b"\0\0\0\0"),
+            (code::CLIENT_SUBNET, b"\0\x01\x18\0\xc0\0\x02"),
+            (code::CLIENT_SUBNET, b"\0\x01\x14\x20\xc0\0\xf0"),
+            (code::CLIENT_SUBNET, b"\0\x02\x0c\x80\x20\x10"),
+            (code::EXPIRE, b""),
+            (code::EXPIRE, b"\0\0\0\x01"),
+            (code::KEY_TAG, b"\x4f\x66"),
+            (code::EXTENDED_ERROR, b"\0\x0f"),
+            (code::EXTENDED_ERROR, b"\0\x0f\xc3\xa4"),
+            (code::REPORT_CHANNEL, b"\x01a\0"),
+            (code::REPORT_CHANNEL, b""),
+            (code::ZONEVERSION, b""),
+            (code::ZONEVERSION, b"\x02\0\0\0\0\x01"),
+            (65_001, b"any"),
+        ];
+        for (code, data) in good {
+            assert!(is_well_formed(code, data), "{code} {data:?}");
+        }
+        let bad: [(u16, &[u8]); 15] = [
+            (code::CLIENT_SUBNET, b""),
+            (code::CLIENT_SUBNET, b"\0\0\x01\0\0"),
+            (code::CLIENT_SUBNET, b"\0\x03\0\0"),
+            (code::CLIENT_SUBNET, b"\0\x01\x18\0\xc0\0\x02\0"),
+            (code::CLIENT_SUBNET, b"\0\x01\x18\0\xc0\0"),
+            (code::CLIENT_SUBNET, b"\0\x01\x21\0\xc0\0\x02\0\0"),
+            (code::CLIENT_SUBNET, b"\0\x01\x18\x21\xc0\0\x02"),
+            (code::CLIENT_SUBNET, b"\0\x01\x14\0\xc0\0\xf8"),
+            (code::EXPIRE, b"\0\0\0"),
+            (code::KEY_TAG, b"\x4f"),
+            (code::EXTENDED_ERROR, b"\0"),
+            (code::EXTENDED_ERROR, b"\0\x0f\xff"),
+            (code::EXTENDED_ERROR, b"\0\x0f\xef\xbb\xbfa"),
+            (code::REPORT_CHANNEL, b"\x01a"),
+            (code::ZONEVERSION, b"\x02"),
+        ];
+        for (code, data) in bad {
+            assert!(!is_well_formed(code, data), "{code} {data:?}");
+        }
     }
 }

@@ -238,7 +238,7 @@ impl Forward {
         if unwanted && matches!(next, Some(Handler::Forward(_))) {
             return Step::Next;
         }
-        message::adopt(&mut cx.job.current.response, message, facts);
+        message::adopt(cx.job, message, facts);
         Step::Answered
     }
 

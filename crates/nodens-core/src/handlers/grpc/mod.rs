@@ -116,7 +116,7 @@ impl Grpc {
         if facts.rcode == Rcode::NXDOMAIN && self.falls_through(cx) {
             return Step::Next;
         }
-        exchange::adopt(&mut cx.job.current.response, message, facts);
+        exchange::adopt(cx.job, message, facts);
         Step::Answered
     }
 

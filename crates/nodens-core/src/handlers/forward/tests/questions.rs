@@ -93,6 +93,53 @@ fn options_for_one_hop_stay_behind_in_both_directions() {
     assert_eq!(options, [(code::NSID, &b"ns1"[..])]);
 }
 
+/// Code and data of an option.
+type Opt = (u16, &'static [u8]);
+
+#[test]
+fn a_client_gets_the_options_that_it_asked_for_in_their_form_and_errors() {
+    const SUBNET: &[u8] = b"\0\x01\x18\x18\xc0\0\x02";
+    const OF_UPSTREAM: &[Opt] = &[
+        (code::NSID, b"ns1"),
+        (code::CLIENT_SUBNET, SUBNET),
+        (code::CLIENT_SUBNET, b"\0\x01\x18\x18\xc0\0\x02\0"),
+        (code::EXTENDED_ERROR, b"\0\x0fwhy"),
+        (code::EXTENDED_ERROR, b"\0"),
+        (65_001, b"any"),
+    ];
+    let error = (code::EXTENDED_ERROR, &b"\0\x0fwhy"[..]);
+    let cases: [(&[Opt], Vec<Opt>); 4] = [
+        (&[], vec![error]),
+        (&[(code::NSID, b"")], vec![(code::NSID, b"ns1"), error]),
+        (&[(code::CLIENT_SUBNET, SUBNET)], vec![(code::CLIENT_SUBNET, SUBNET), error]),
+        (&[(65_001, b"")], vec![error, (65_001, b"any")]),
+    ];
+    for (asked, expected) in cases {
+        let mut bench = bench("192.0.2.1", "");
+        script(&mut bench, |_, question| {
+            let mut reply = answer(question, Rcode::NOERROR, 1);
+            let options = rdata(OF_UPSTREAM);
+            let edns = ResponseEdns { udp_size: 512, flags: 0, options: &options };
+            shape(&mut reply, Rcode::NOERROR, Some(edns), 512).unwrap();
+            Reaction::Reply(reply)
+        });
+        let mut request = crate::testing::request("example.org. A");
+        let options = rdata(asked);
+        let edns = ResponseEdns { udp_size: 4096, flags: 0, options: &options };
+        shape(&mut request, Rcode::NOERROR, Some(edns), 512).unwrap();
+        let answer = Message::parse(&bench.ask_bytes(&request).unwrap()).unwrap();
+        assert_eq!(answer.edns().unwrap().1.collect::<Vec<_>>(), expected, "{asked:?}");
+    }
+}
+
+fn rdata(options: &[Opt]) -> Vec<u8> {
+    let mut rdata = Vec::new();
+    for (code, data) in options {
+        push_option(&mut rdata, *code, data);
+    }
+    rdata
+}
+
 #[test]
 fn the_whole_rcode_is_passed_on() {
     let mut bench = bench("192.0.2.1", "");
