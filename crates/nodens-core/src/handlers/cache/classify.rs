@@ -35,6 +35,9 @@ pub(crate) struct Reply {
     pub(crate) is_truncated: bool,
     /// The lowest TTL of all records; `None` without records.
     pub(crate) ttl_min_s: Option<u32>,
+    /// The lowest MINIMUM of the SOA records in the authority section, which limits denials (RFC 2308 section 5);
+    /// `u32::MAX` without one.
+    pub(crate) soa_minimum_s: u32,
     /// Where the records start.
     pub(crate) records_at: usize,
     /// ANCOUNT, NSCOUNT, ARCOUNT.
@@ -54,6 +57,7 @@ pub(crate) fn assess(
     let records = Records::of(wire)?;
     let records_at = records.at();
     let (mut has_soa, mut ttl_min_s, mut expired) = (false, None, false);
+    let mut soa_minimum_s = u32::MAX;
     let is_matching = is_matching(wire, &header, question);
     let (mut has_alias, mut is_direct) = (false, false);
     ttls_at.clear();
@@ -61,7 +65,10 @@ pub(crate) fn assess(
         let record = record?;
         ttls_at.push(u16::try_from(record.ttl_at).map_err(|_| WireError::TooLong)?);
         ttl_min_s = Some(ttl_min_s.unwrap_or(u32::MAX).min(ttl(record.ttl)));
-        has_soa |= record.section == Section::Authority && record.rtype == Type::SOA;
+        if record.section == Section::Authority && record.rtype == Type::SOA {
+            has_soa = true;
+            soa_minimum_s = soa_minimum_s.min(soa_minimum(wire, &record));
+        }
         if record.section == Section::Answer {
             has_alias |= record.rtype == Type::CNAME;
             is_direct |= is_matching && is_at_question(wire, &record, question);
@@ -98,6 +105,7 @@ pub(crate) fn assess(
         denies_target,
         is_truncated,
         ttl_min_s,
+        soa_minimum_s,
         records_at,
         counts: [answers, authority, additional],
     })
@@ -113,6 +121,12 @@ pub(crate) fn is_dnssec_ok(wire: &[u8]) -> bool {
 /// A TTL with the top bit set counts as zero (RFC 2181 section 8).
 fn ttl(as_sent: u32) -> u32 {
     if as_sent > i32::MAX as u32 { 0 } else { as_sent }
+}
+
+/// The last field of an SOA record; 0 if it has none.
+fn soa_minimum(wire: &[u8], soa: &RecordView) -> u32 {
+    let minimum = wire.get(soa.rdata.clone()).and_then(<[u8]>::last_chunk);
+    minimum.map_or(0, |octets| u32::from_be_bytes(*octets))
 }
 
 /// The question of the response is the one asked, written out, behind the header.

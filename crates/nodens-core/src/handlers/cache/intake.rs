@@ -84,8 +84,10 @@ impl Cache {
             ResponseKind::ServerError => {
                 return u32::try_from(self.options.failure_ttl.as_secs()).unwrap_or(u32::MAX);
             }
-            // The TTL of the SOA record counts (RFC 2308 section 5).
-            ResponseKind::NameError | ResponseKind::NoData => (denial, reply.ttl_min_s),
+            // The lesser of the SOA record's TTL and its MINIMUM counts (RFC 2308 section 5).
+            ResponseKind::NameError | ResponseKind::NoData => {
+                (denial, reply.ttl_min_s.map(|ttl_s| ttl_s.min(reply.soa_minimum_s)))
+            }
             ResponseKind::NoError => (success, reply.ttl_min_s),
             _ => (success, None),
         };

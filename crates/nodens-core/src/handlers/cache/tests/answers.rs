@@ -113,6 +113,23 @@ fn denials_are_kept_as_long_as_their_soa_record() {
 }
 
 #[test]
+fn denials_are_kept_no_longer_than_the_minimum_of_the_zone() {
+    for rcode in [Rcode::NXDOMAIN, Rcode::NOERROR] {
+        for (ttl, minimum, kept) in [(600, 60, 60), (60, 600, 60), (600, 0, 5)] {
+            let deny = move |q: &Message| reply(q, rcode).soa_of(ttl, minimum).send();
+            assert_eq!(twice(deny, "www.example. A"), (vec![kept - 1], true), "{ttl} {minimum}");
+        }
+    }
+    let aliased = |q: &Message| {
+        reply(q, Rcode::NOERROR).cname("@", "b.example.", 99).soa_of(99, 9).send()
+    };
+    assert_eq!(twice(aliased, "a.example. A"), (vec![8, 8], true));
+    // Beside an answer it says nothing.
+    let answered = |q: &Message| reply(q, Rcode::NOERROR).a(99, 1).soa_of(99, 9).send();
+    assert_eq!(twice(answered, "a.example. A"), (vec![98, 98], true));
+}
+
+#[test]
 fn aliases_that_lead_nowhere_are_denials_if_there_is_an_soa_record() {
     let with = |q: &Message| reply(q, Rcode::NOERROR).cname("@", "b.example.", 9).soa(99).send();
     assert_eq!(twice(with, "a.example. A"), (vec![8, 8], true));

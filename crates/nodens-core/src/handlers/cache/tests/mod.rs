@@ -74,10 +74,14 @@ impl Reply {
         self.answer(owner, Type::CNAME, ttl, target.as_wire())
     }
 
-    /// An SOA record in the authority section; its MINIMUM is 7.
-    fn soa(mut self, ttl: u32) -> Self {
+    /// An SOA record in the authority section whose MINIMUM is no less than its TTL.
+    fn soa(self, ttl: u32) -> Self {
+        self.soa_of(ttl, u32::MAX)
+    }
+
+    fn soa_of(mut self, ttl: u32, minimum: u32) -> Self {
         let mut rdata = [name("ns.example.").as_wire(), name("h.example.").as_wire()].concat();
-        rdata.extend([1_u32, 2, 3, 4, 7].iter().flat_map(|field| field.to_be_bytes()));
+        rdata.extend([1_u32, 2, 3, 4, minimum].iter().flat_map(|field| field.to_be_bytes()));
         let record = self.record("example.", Type::SOA, ttl, rdata);
         self.0.authority.push(record);
         self
