@@ -1,7 +1,10 @@
 //! Coalescing: of the jobs that have the same query at the same time, one sends it upstream, the
 //! leader; the others, its followers, wait for its response.
 
-use crate::limits::{FOLLOWERS_PER_QUERY_MAX, JOIN_TIME_MAX, QUESTION_TIME_MAX};
+use crate::limits::{
+    FOLLOWERS_PER_QUERY_MAX, FORMER_LEADERS_MAX, JOIN_TIME_MAX, QUESTION_TIME_MAX,
+    SPARE_COALESCED_LEN, SPARE_COALESCED_MAX,
+};
 use crate::ticket::Ticket;
 use crate::time::Now;
 use foldhash::fast::RandomState;
@@ -23,10 +26,9 @@ pub struct InFlight {
 
 #[derive(Debug, Default)]
 struct Shard {
-    by_hash: HashMap<u64, usize, RandomState>,
-    /// Those that have ended keep their buffers for the next query.
-    queries: Vec<Coalesced>,
-    free: Vec<usize>,
+    by_hash: HashMap<u64, Coalesced, RandomState>,
+    /// Some that have ended, for their buffers.
+    spare: Vec<Coalesced>,
 }
 
 #[derive(Debug)]
@@ -94,11 +96,10 @@ impl InFlight {
         let hash = self.hasher.hash_one(key);
         let Some(mut shard) = self.shard(hash) else { return Role::Alone };
         let shard = &mut *shard;
-        let Some(query) = shard.by_hash.get(&hash).copied() else {
+        let Some(query) = shard.by_hash.get_mut(&hash) else {
             shard.start(hash, key, now, me);
             return Role::Leader(hash);
         };
-        let Some(query) = shard.queries.get_mut(query) else { return Role::Alone };
         if query.key != key {
             return Role::Alone;
         }
@@ -110,6 +111,10 @@ impl InFlight {
         }
         // Its leader may have made its last attempt, and has less time left than this job.
         if now.since(query.since_ns) > JOIN_TIME_MAX {
+            if query.former.len() >= FORMER_LEADERS_MAX {
+                // It has ended by now.
+                query.former.remove(0);
+            }
             query.former.push(std::mem::replace(&mut query.leader, me));
             query.since_ns = now.mono_ns;
             return Role::Leader(hash);
@@ -131,26 +136,22 @@ impl InFlight {
         followers: &mut Vec<Member>,
     ) {
         let Some(mut shard) = self.shard(hash) else { return };
-        let Some(index) = shard.by_hash.get(&hash).copied() else { return };
-        let Some(query) = shard.queries.get_mut(index) else { return };
+        let Some(query) = shard.by_hash.get_mut(&hash) else { return };
         if query.leader == me || (has_response && query.former.contains(&me)) {
             followers.append(&mut query.followers);
-            shard.by_hash.remove(&hash);
-            shard.free.push(index);
+            shard.end(hash);
         }
     }
 
     /// The leader leaves without an answer: the first follower becomes the leader.
     pub(crate) fn pass_on(&self, hash: u64, me: Member) -> Option<Member> {
         let mut shard = self.shard(hash)?;
-        let index = shard.by_hash.get(&hash).copied()?;
-        let query = shard.queries.get_mut(index)?;
+        let query = shard.by_hash.get_mut(&hash)?;
         if query.leader != me {
             return None;
         }
         if query.followers.is_empty() {
-            shard.by_hash.remove(&hash);
-            shard.free.push(index);
+            shard.end(hash);
             return None;
         }
         query.leader = query.followers.remove(0);
@@ -173,16 +174,14 @@ impl InFlight {
     /// A follower leaves.
     pub(crate) fn leave(&self, hash: u64, me: Member) -> bool {
         let Some(mut shard) = self.shard(hash) else { return true };
-        let Some(index) = shard.by_hash.get(&hash).copied() else { return true };
-        let Some(query) = shard.queries.get_mut(index) else { return true };
+        let Some(query) = shard.by_hash.get_mut(&hash) else { return true };
         query.followers.retain(|follower| *follower != me);
         query.leader != me
     }
 
     pub(crate) fn is_leader(&self, hash: u64, me: Member) -> bool {
         let Some(shard) = self.shard(hash) else { return false };
-        let query = shard.by_hash.get(&hash).and_then(|index| shard.queries.get(*index));
-        query.is_some_and(|query| query.leader == me)
+        shard.by_hash.get(&hash).is_some_and(|query| query.leader == me)
     }
 
     fn shard(&self, hash: u64) -> Option<MutexGuard<'_, Shard>> {
@@ -194,28 +193,45 @@ impl InFlight {
 
 impl Shard {
     fn start(&mut self, hash: u64, key: &[u8], now: Now, leader: Member) {
-        let index = self.free.pop().unwrap_or(self.queries.len());
-        if index == self.queries.len() {
-            let (key, former, followers) = Default::default();
-            let (since_ns, is_stuck) = (0, false);
-            self.queries.push(Coalesced { key, leader, former, since_ns, followers, is_stuck });
+        let mut query = self.spare.pop().unwrap_or_else(|| Coalesced {
+            key: Vec::with_capacity(key.len()),
+            leader,
+            former: Vec::new(),
+            since_ns: 0,
+            followers: Vec::new(),
+            is_stuck: false,
+        });
+        query.key.clear();
+        query.key.extend_from_slice(key);
+        query.leader = leader;
+        (query.since_ns, query.is_stuck) = (now.mono_ns, false);
+        query.former.clear();
+        query.followers.clear();
+        self.by_hash.insert(hash, query);
+    }
+
+    fn end(&mut self, hash: u64) {
+        let Some(query) = self.by_hash.remove(&hash) else { return };
+        if self.spare.len() < SPARE_COALESCED_MAX && query.is_small() {
+            self.spare.push(query);
         }
-        if let Some(query) = self.queries.get_mut(index) {
-            query.key.clear();
-            query.key.extend_from_slice(key);
-            query.leader = leader;
-            (query.since_ns, query.is_stuck) = (now.mono_ns, false);
-            query.former.clear();
-            query.followers.clear();
-            self.by_hash.insert(hash, index);
+        if self.by_hash.is_empty() && self.by_hash.capacity() > 4 * SPARE_COALESCED_MAX {
+            self.by_hash.shrink_to(SPARE_COALESCED_MAX);
         }
+    }
+}
+
+impl Coalesced {
+    /// Whether its buffers may be kept.
+    fn is_small(&self) -> bool {
+        let followers = self.followers.capacity() * size_of::<Member>();
+        self.key.capacity().max(followers) <= SPARE_COALESCED_LEN
     }
 }
 
 impl Shard {
     fn take_over_from(&mut self, worker: usize, mails: &mut Vec<(usize, Mail)>) {
-        for (hash, index) in &self.by_hash {
-            let Some(query) = self.queries.get_mut(*index) else { continue };
+        for (hash, query) in &mut self.by_hash {
             if query.leader.worker != worker {
                 continue;
             }
@@ -263,5 +279,52 @@ impl Finished {
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.query.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_that_is_never_answered_does_not_grow_with_all_who_sent_it() {
+        let in_flight = InFlight::default();
+        let mut now = Now::default();
+        for serial in 0..100 {
+            let me = Member { worker: 0, ticket: Ticket { slot: 0, serial } };
+            assert!(matches!(in_flight.join(b"key", now, me), Role::Leader(_)));
+            now.mono_ns = now.plus(JOIN_TIME_MAX) + 1;
+        }
+        let queries = in_flight.shards.iter().map(|shard| lock(shard).longest()).max();
+        assert_eq!(queries, Some(FORMER_LEADERS_MAX));
+    }
+
+    #[test]
+    fn of_queries_that_have_ended_few_and_small_ones_are_kept() {
+        let in_flight = InFlight::default();
+        let me = Member { worker: 0, ticket: Ticket::default() };
+        for len in [16, 4_000] {
+            let roles: Vec<Role> = (0..10_000_u32)
+                .map(|n| in_flight.join(&n.to_be_bytes().repeat(len / 4), Now::default(), me))
+                .collect();
+            for role in roles {
+                let Role::Leader(hash) = role else { panic!("{role:?}") };
+                in_flight.finish(hash, me, true, &mut Vec::new());
+            }
+            for shard in &in_flight.shards {
+                let shard = lock(shard);
+                assert!(shard.spare.len() <= SPARE_COALESCED_MAX);
+                assert!(
+                    shard.spare.iter().all(|ended| ended.key.capacity() <= SPARE_COALESCED_LEN)
+                );
+                assert!(shard.by_hash.capacity() <= 4 * SPARE_COALESCED_MAX);
+            }
+        }
+    }
+
+    impl Shard {
+        fn longest(&self) -> usize {
+            self.by_hash.values().map(|query| query.former.len()).max().unwrap_or(0)
+        }
     }
 }

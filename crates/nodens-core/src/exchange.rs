@@ -1,7 +1,7 @@
 //! The message that an upstream is asked, and what a reply says.
 
 use crate::handler::{Job, Resolution};
-use nodens_wire::edns::{Edns, Options, code, is_well_formed, push_option};
+use nodens_wire::edns::{Edns, OPT_LEN, Options, code, is_well_formed, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
 use nodens_wire::{
     Builder, Flags, HEADER_LEN, Header, MESSAGE_LEN_MAX, Message, Query, Rcode, Reader, Records,
@@ -13,9 +13,16 @@ use std::ops::Range;
 /// and so are neither passed on to an upstream nor back to a client.
 const HOP_BY_HOP: [u16; 3] = [code::COOKIE, code::TCP_KEEPALIVE, code::PADDING];
 
+/// Octets of QTYPE and QCLASS.
+const TYPE_AND_CLASS: usize = 4;
+
 /// Writes the question as the chain left it; the ID is 0. Gives the place of the question in it.
 pub(crate) fn compose(q: &mut Resolution, scratch: &mut Vec<u8>) -> Range<usize> {
     let out = &mut q.state.forward.message;
+    let opt_len = q.edns.as_ref().map_or(0, |edns| OPT_LEN + edns.options.len());
+    out.clear();
+    // Growing by and by it would take up to twice as much.
+    out.reserve(HEADER_LEN + q.qname.as_wire().len() + TYPE_AND_CLASS + opt_len);
     let flags = q.flags.with(Flags::QR, false).with_rcode(Rcode::NOERROR);
     Builder::new(out, 0, flags).question(q.qname.view(), q.qtype, q.qclass);
     let question = HEADER_LEN..out.len();

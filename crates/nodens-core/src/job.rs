@@ -1,7 +1,7 @@
 //! A question on its way to an answer: who asked, what is being resolved now, what has been
 //! decided. A job is reused, so that a hit allocates nothing.
 
-use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX, SPARE_BUFFER_LEN};
+use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX, PENDING_BUFFERS, PENDING_OCTETS};
 use crate::response::Response;
 use crate::time::Now;
 pub use crate::transport::Transport;
@@ -92,8 +92,8 @@ pub trait States: fmt::Debug + Default {
     /// Forgets everything but buffers.
     fn clear(&mut self);
 
-    /// Octets of memory that the longest of those buffers has which answers may make long.
-    fn capacity(&self) -> usize;
+    /// Octets of memory that those buffers have which queries and responses may make long.
+    fn octets(&self) -> usize;
 
     /// The place in its chain of a handler that can answer the client with what it has, if there
     /// is one.
@@ -176,11 +176,19 @@ pub struct Job<S: States> {
 }
 
 impl<S: States> Job<S> {
-    /// Whether many like this may be kept for reuse.
-    pub(crate) fn is_small(&self) -> bool {
-        let Resolution { response, state, .. } = &self.current;
-        let longest = self.request.capacity().max(response.wire.capacity()).max(state.capacity());
-        longest <= SPARE_BUFFER_LEN
+    /// How many places it takes while it waits, of [`PENDING_OCTETS`] each.
+    pub(crate) fn places(&self) -> usize {
+        let tlvs = self.tlvs.as_ref().map_or(0, |tlvs| tlvs.len());
+        let own = self.request.capacity() + self.error.capacity() + tlvs;
+        let octets = own + self.current.octets() + self.octets_around();
+        1 + octets.saturating_sub(PENDING_BUFFERS).div_ceil(PENDING_OCTETS)
+    }
+
+    /// Octets of memory that the other resolutions take.
+    fn octets_around(&self) -> usize {
+        let around = self.outer.iter().chain(self.inner.as_deref());
+        let places = self.outer.capacity() + usize::from(self.inner.is_some());
+        places * size_of::<Resolution<S>>() + around.map(Resolution::octets).sum::<usize>()
     }
 
     /// A job ready for [`Job::start`].
@@ -322,6 +330,12 @@ impl<S: States> Resolution<S> {
         front.state = self.state.part();
         self.floor = front.position;
         front
+    }
+
+    /// Octets of memory that its buffers have.
+    fn octets(&self) -> usize {
+        let options = self.edns.as_ref().map_or(0, |edns| edns.options.capacity());
+        options + self.response.octets() + self.state.octets()
     }
 
     fn copy_edns(&mut self, query: &Query, request: &[u8]) {

@@ -39,20 +39,24 @@ pub const SURPRISE_TIME: Duration = Duration::from_secs(60);
 pub const FRESH_TIME_MIN: u32 = 30;
 /// The same at most.
 pub const FRESH_TIME_MAX: u32 = 300;
-/// The most questions that may wait in one worker for an upstream or another's answer, however
-/// much memory there is.
+/// The most places there are in one worker for questions that wait for an upstream or another's answer,
+/// however much memory there is.
 pub const PENDING_PER_WORKER_MAX: usize = 65_536;
 /// The fewest, however little there is.
 pub const PENDING_PER_WORKER_MIN: usize = 32;
 /// What a question that waits takes, in octets: its job with all buffers, its places in queues and
-/// tables. Check: `a_waiting_question_takes_what_is_reckoned_with`
+/// tables. This is one place; a question whose octets need more takes several.
+/// Check: `a_waiting_question_takes_what_is_reckoned_with`
 pub const PENDING_OCTETS: usize = 4096;
+/// How many of them are for what clients and upstreams make long: the query as it came and as it is sent, the
+/// response. Check: `long_queries_take_no_more_than_all_that_wait_may_and_give_it_back`
+pub const PENDING_BUFFERS: usize = 1536;
 /// Queries that one connection over QUIC may have open at once, whatever `quic` says: each takes memory
 /// from the beginning of the connection.
 pub const QUIC_STREAMS_MAX: u32 = 4096;
 /// Questions drawn to find the client that has most of them waiting.
 pub const CLIENTS_LOOKED_AT: usize = 16;
-/// Questions refused after which the count of them by client is halved.
+/// Places of questions refused after which the count of them by client is halved.
 pub const LOSSES_REMEMBERED: u32 = 65_536;
 /// Clients whose refused questions are counted; with more of them the counts are halved.
 pub const LOSERS_REMEMBERED: usize = 4096;
@@ -62,12 +66,20 @@ pub const REFUSALS_SAID_EVERY: Duration = Duration::from_secs(1);
 pub const FOLLOWERS_PER_QUERY_MAX: usize = 16_384;
 /// How long after its beginning a query in flight is joined by others that ask the same. A later one is sent for itself.
 pub const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
+/// Jobs that sent it before the last of them did and may get a response still: older ones have ended.
+pub const FORMER_LEADERS_MAX: usize = 5;
 /// Buffers of answers that were waited for a worker keeps for reuse.
 pub const SPARE_BUFFERS_MAX: usize = 256;
 /// The largest such buffer, in octets.
 pub const SPARE_BUFFER_LEN: usize = 4096;
-/// Finished jobs a worker keeps for reuse, of which all but one have no longer buffer than that.
+/// Finished jobs a worker keeps for reuse, as long as there is room for them beside questions that wait.
 pub const SPARE_JOBS_MAX: usize = 1024;
+/// The most places that such a job would take, but for one of them.
+pub const SPARE_JOB_PLACES: usize = 2;
+/// Coalesced queries that have ended and are kept for their buffers, behind each of the locks they are spread over.
+pub const SPARE_COALESCED_MAX: usize = 16;
+/// The longest query of which that is done, in octets.
+pub const SPARE_COALESCED_LEN: usize = 512;
 /// Shortest time after which a question that is not answered is asked elsewhere as well.
 pub const HEDGE_TIME_MIN: Duration = Duration::from_millis(50);
 /// Longest such time.
@@ -198,6 +210,9 @@ pub const PROOFS_MAX: usize = 3 * (ALIASES_MAX + 1);
 pub const ADDITIONAL_NAMES_MAX: usize = 64;
 
 const _: () = assert!(SPARE_JOBS_MAX <= PENDING_PER_WORKER_MAX);
+const _: () =
+    assert!(JOIN_TIME_MAX.as_nanos() * FORMER_LEADERS_MAX as u128 >= QUESTION_TIME_MAX.as_nanos());
+const _: () = assert!(PENDING_BUFFERS < PENDING_OCTETS);
 const _: () = assert!(SEARCH_NAMES_MAX <= LOOKUPS_PER_JOB_MAX as usize / 2);
 const _: () = assert!(TRANSFERS_PER_CLIENT_MAX <= TRANSFERS_MAX);
 const _: () = assert!(LOOKUP_DEPTH_MAX <= LOOKUPS_PER_JOB_MAX as usize);

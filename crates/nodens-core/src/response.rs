@@ -70,6 +70,11 @@ impl Response {
         self.answered_by = None;
     }
 
+    /// Octets of memory that its buffers have.
+    pub(crate) fn octets(&self) -> usize {
+        self.wire.capacity() + self.options.capacity()
+    }
+
     /// The flags of the message.
     pub fn flags(&self) -> Flags {
         header::flags(&self.wire)

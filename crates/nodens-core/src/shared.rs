@@ -94,7 +94,7 @@ impl Shared {
         value.clone().downcast().unwrap_or_default()
     }
 
-    /// How many questions may wait in a worker.
+    /// How many places a worker has for questions that wait.
     pub fn pending_max(&self) -> usize {
         self.pending_max.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! What a question that waits takes. In a binary of its own, because it counts octets.
 
 use nodens_core::job::Transport;
-use nodens_core::limits::PENDING_OCTETS;
+use nodens_core::limits::{PENDING_OCTETS, SPARE_JOB_PLACES, SPARE_JOBS_MAX};
 use nodens_core::testing::{Bench, Reaction, request};
 use nodens_core::worker::{Action, Verdict};
 use nodens_testkit::alloc::{Counting, held};
@@ -92,4 +92,72 @@ fn a_waiting_question_takes_what_is_reckoned_with() {
     let each = (octets() - before) / QUESTIONS;
     assert!(each <= PENDING_OCTETS, "{each} octets for a question");
     assert!(each > PENDING_OCTETS / 8, "{each} octets: far more could wait");
+}
+
+/// What waits may take in the tests below, in octets.
+const MEMORY: usize = 16 << 20;
+
+/// A query for the name `n` of one of two lengths, with an option of so many octets that is passed on.
+fn query(n: usize, is_long: bool, option: u16) -> Vec<u8> {
+    let label = "x".repeat(60);
+    let parent = if is_long { [label.as_str(); 3].join(".") } else { "test".to_owned() };
+    let mut query = request(&format!("{n}.{parent}. AAAA +edns"));
+    query.truncate(query.len() - 2);
+    for field in [option + 4, 65_001, option] {
+        query.extend(field.to_be_bytes());
+    }
+    query.resize(query.len() + usize::from(option), b'x');
+    query
+}
+
+/// Asks for many names of which the upstream answers none. Gives the most octets that were held meanwhile, and
+/// those that still are when all have ended.
+fn flood(bench: &mut Bench, is_long: bool, option: u16) -> (usize, usize) {
+    let mut out = Vec::with_capacity(4096);
+    let mut actions = Vec::with_capacity(16);
+    let (before, mut most) = (octets(), 0);
+    for n in 0..6_000 {
+        let request = query(n, is_long, option);
+        assert_eq!(
+            bench.worker.receive(bench.now, bench.client, &request, &mut out),
+            Verdict::Pending
+        );
+        bench.worker.take_actions(&mut actions);
+        actions.clear();
+        most = most.max(octets() - before - request.capacity());
+    }
+    bench.pass(Duration::from_secs(6));
+    assert_eq!(bench.worker.pending(), 0);
+    assert!(bench.shared.in_flight.is_empty());
+    (most, octets() - before)
+}
+
+/// Gives the octets that are still held when all have ended.
+fn check(directives: &str, is_long: bool, option: u16) -> usize {
+    let directives =
+        format!(".:53 {{\n errors\n prometheus\n{directives}\n forward . 192.0.2.1\n}}");
+    let mut bench = Bench::new(&directives);
+    bench.shared.set_pending_memory(MEMORY);
+    let (most, after) = flood(&mut bench, is_long, option);
+    let what = format!("{directives}: {is_long}, {option}: {most}, {after} afterwards");
+    assert!(most <= MEMORY, "{what}");
+    assert!(most > MEMORY / 2, "far more could wait: {what}");
+    let spare = SPARE_JOBS_MAX * SPARE_JOB_PLACES * PENDING_OCTETS;
+    assert!(after < spare, "{what}");
+    after
+}
+
+#[test]
+fn long_queries_take_no_more_than_all_that_wait_may_and_give_it_back() {
+    let _alone = alone();
+    for (is_long, option) in [(false, 0), (true, 0), (false, 500), (true, 1_200)] {
+        check(" cache", is_long, option);
+    }
+    // No job with such buffers is kept for reuse.
+    let after = check(" cache", false, 3_900);
+    assert!(after < MEMORY / 16, "{after}");
+    // Lookups of handlers, and options that are kept to be put back.
+    check(" dns64 {\n  allow_ipv4\n }", true, 0);
+    check(" dns64 {\n  allow_ipv4\n }", true, 3_900);
+    check(" rewrite edns0 local replace 0xfde9 abc", true, 3_900);
 }

@@ -255,6 +255,8 @@ pub const HTTP3_COST: usize = 4 << 10;
 pub const USES_PER_PORT: u32 = 128;
 /// Questions of one round that may share a UDP port.
 pub const SHARED_PORT: usize = 16;
+/// The longest buffer of such a question that is kept for others, in octets: nearly all have room in it.
+pub const SPARE_QUERY_LEN: usize = 1024;
 /// How long a UDP port is used.
 pub const PORT_AGE_MAX: Duration = Duration::from_secs(5);
 /// Open UDP ports towards one upstream below which every question opens a fresh one.

@@ -27,7 +27,6 @@ pub struct State {
     pub answered: Option<Arc<Upstream>>,
     pub(crate) ticket: Ticket,
     pub(crate) role: Role,
-    pub(crate) key: Vec<u8>,
     /// The job counts for `max_concurrent`.
     pub(crate) concurrent: Option<Arc<std::sync::atomic::AtomicU32>>,
     pub(crate) order: super::policy::Order,
@@ -93,7 +92,6 @@ impl State {
     fn forget_query(&mut self) {
         self.used = false;
         self.message.clear();
-        self.key.clear();
         self.answered = None;
         self.concurrent = None;
         self.role = Role::Alone;
@@ -110,6 +108,16 @@ impl State {
     /// and it was not for want of a retry. A job that waited for another's response knows nothing of that.
     pub(crate) fn is_conclusive(&self) -> bool {
         self.failures > 0 && self.put_off.remark().is_empty()
+    }
+
+    /// Octets of memory that the query takes: in its buffers, as what others compare theirs with, and on its way
+    /// into connections.
+    #[inline]
+    pub(crate) fn octets(&self) -> usize {
+        let shared = usize::from(matches!(self.role, Role::Leader(_)));
+        let unsent = self.pending.iter().filter(|attempt| !attempt.carrier.is_datagram()).count();
+        let copies = 1 + shared + unsent;
+        copies * self.message.capacity() + self.pending.capacity() * size_of::<Attempt>()
     }
 
     /// Whether an attempt may still be answered.

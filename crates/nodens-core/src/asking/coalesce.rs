@@ -13,19 +13,21 @@ fn me(state: &State, worker: &Parts) -> Member {
 /// share an answer; `question` is where QNAME, QTYPE and QCLASS are in the message.
 pub(crate) fn join(
     state: &mut State,
-    worker: &Parts,
+    worker: &mut Parts,
     now: Now,
     scope: &[u8],
     question: Range<usize>,
 ) {
-    state.key.clear();
+    let me = me(state, worker);
+    let key = &mut worker.scratch;
+    key.clear();
     // The ID is not part of what is asked; it is 0 here.
-    state.key.extend_from_slice(&state.message);
-    if let Some(question) = state.key.get_mut(question) {
+    key.extend_from_slice(&state.message);
+    if let Some(question) = key.get_mut(question) {
         question.make_ascii_lowercase();
     }
-    state.key.extend_from_slice(scope);
-    state.role = worker.shared.in_flight.join(&state.key, now, me(state, worker));
+    key.extend_from_slice(scope);
+    state.role = worker.shared.in_flight.join(key, now, me);
 }
 
 /// The query has its response and ends as soon as the handlers above have seen it: a job that has

@@ -43,6 +43,16 @@ impl LookupState {
         let own = matches!(self, Self::Template(_) | Self::Authority(_));
         own || matches!(self, Self::Kubernetes(_) | Self::K8sExternal(_))
     }
+
+    /// Octets of memory that queries and responses make it take.
+    pub(crate) fn octets(&self) -> usize {
+        match self {
+            Self::Autopath(state) => state.octets(),
+            Self::Dynupdate(state) => state.octets(),
+            Self::Rewrite(state) => state.octets(),
+            _ => 0,
+        }
+    }
 }
 
 macro_rules! handlers {

@@ -32,8 +32,9 @@ impl States for HandlerStates {
         }
     }
 
-    fn capacity(&self) -> usize {
-        self.cache.capacity()
+    fn octets(&self) -> usize {
+        let forward = self.cache.octets() + self.forward.octets();
+        forward + self.rewrite.octets() + self.lookup.octets()
     }
 
     fn early(&self) -> Option<usize> {

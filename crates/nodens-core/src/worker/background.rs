@@ -8,7 +8,7 @@ use crate::time::Now;
 
 impl Worker {
     pub(super) fn run_background(&mut self, now: Now, background: Background) {
-        if self.jobs.len() >= self.state.shared.pending_max() {
+        if self.jobs.places() >= self.state.shared.pending_max() {
             return;
         }
         let Background { client, request, query, resolution } = background;
@@ -19,7 +19,7 @@ impl Worker {
         self.reserve_ticket();
         let config = self.config.clone();
         match containment::run(&config, &mut self.state, now, &mut job, Start::Behind) {
-            Outcome::Waiting => self.park(job),
+            Outcome::Waiting => _ = self.park(job),
             Outcome::Done | Outcome::Dropped => self.recycle(job),
         }
     }

@@ -16,7 +16,7 @@ use crate::containment;
 use crate::finish;
 use crate::handler::{Event, Job};
 use crate::job::{Abandoned, Recipient};
-use crate::limits::SPARE_JOBS_MAX;
+use crate::limits::{SPARE_JOB_PLACES, SPARE_JOBS_MAX};
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
 use crate::stream::Stream;
@@ -197,14 +197,19 @@ impl Worker {
         self.state.ticket = self.jobs.next_ticket();
     }
 
-    fn park(&mut self, mut job: Box<Job>) {
+    fn park(&mut self, mut job: Box<Job>) -> Ticket {
         job.config.get_or_insert_with(|| self.config.clone());
-        self.jobs.park(job);
+        let parked = self.jobs.park(job);
         let jobs = &mut self.jobs;
         self.state.timers.prune(|at_ns, ticket| {
             let waits = |job: &mut Job| job.timer_at == at_ns || job.client_timer_at == at_ns;
             probes::is_probe(ticket) || jobs.get(ticket).is_some_and(waits)
         });
+        let most = self.spare_jobs_max().max(1);
+        if self.spare.len() > most {
+            self.spare.truncate(most);
+        }
+        parked
     }
 
     fn recycle(&mut self, mut job: Box<Job>) {
@@ -222,13 +227,16 @@ impl Worker {
         job.current.state.release(&mut self.state);
         // Usually the list is empty, for each query takes a job from it. Of several that are kept none
         // may hold a long buffer: a long response that many clients waited for would stay in each.
-        if self.spare.is_empty() || (self.spare.len() < self.spare_jobs_max() && job.is_small()) {
+        let is_small = |job: &Job| job.places() <= SPARE_JOB_PLACES;
+        if self.spare.is_empty() || (self.spare.len() < self.spare_jobs_max() && is_small(&job)) {
             self.spare.push(job);
         }
     }
 
+    /// Those that wait may take all the memory there is for both.
     fn spare_jobs_max(&self) -> usize {
-        SPARE_JOBS_MAX.min(self.state.shared.pending_max())
+        let free = self.state.shared.pending_max().saturating_sub(self.jobs.places());
+        SPARE_JOBS_MAX.min(free / SPARE_JOB_PLACES)
     }
 
     fn resume(&mut self, now: Now, ticket: Ticket, event: Event<'_>) {
@@ -253,10 +261,8 @@ impl Worker {
                     Some(ticket) => self.jobs.put_back(ticket, job),
                     None => Some(job),
                 };
-                if let Some(job) = homeless {
-                    self.park(job);
-                }
-                return;
+                let ticket = homeless.map(|job| self.park(job)).or(ticket);
+                return self.make_room(now, ticket.unwrap_or_default());
             }
             Outcome::Done => {
                 if let Recipient::Client(client) = job.recipient {

@@ -1,10 +1,10 @@
 //! The questions that wait, by ticket and by client, so that too many of them cost whoever asks
-//! most.
+//! most. They are counted in places, of which a question with many octets takes several.
 
 use super::Ticket;
 use crate::handler::Job;
 use crate::job::Recipient;
-use crate::limits::{CLIENTS_LOOKED_AT, LOSERS_REMEMBERED, LOSSES_REMEMBERED};
+use crate::limits::{CLIENTS_LOOKED_AT, LOSERS_REMEMBERED, LOSSES_REMEMBERED, SPARE_JOBS_MAX};
 use fastrand::Rng;
 use foldhash::fast::RandomState;
 use slab::Slab;
@@ -31,6 +31,7 @@ impl Asker {
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     len: u32,
+    places: u32,
     first: u32,
     last: u32,
 }
@@ -45,6 +46,8 @@ struct Parked {
     job: Option<Box<Job>>,
     /// Whose it is; `None` for those without a client.
     asker: Option<Asker>,
+    /// How many places it takes, [`Job::places`].
+    places: u32,
     /// Neighbours in the asker's queue.
     before: u32,
     behind: u32,
@@ -56,12 +59,16 @@ pub(super) struct Pending {
     jobs: Slab<Parked>,
     queues: HashMap<Asker, Queue, RandomState>,
     serial: u32,
+    /// Places that all take together.
+    places: usize,
     /// Slots that were ever in use.
     slots: usize,
-    /// How many questions clients lost lately, which is what many clients have in common that
+    /// The client that had to give up a question last: it may well have most of them still.
+    last_loser: Option<Asker>,
+    /// How many places clients lost lately, which is what many clients have in common that
     /// together ask too much, and one that asks little has not.
     lost: HashMap<Asker, u32, RandomState>,
-    /// Losses since they were last halved.
+    /// The same of all since they were last halved.
     losses: u32,
 }
 
@@ -69,6 +76,11 @@ impl Pending {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.jobs.len()
+    }
+
+    /// How many places they take.
+    pub(super) fn places(&self) -> usize {
+        self.places
     }
 
     /// The ticket the next job to be parked will have.
@@ -103,7 +115,11 @@ impl Pending {
     pub(super) fn put_back(&mut self, ticket: Ticket, job: Box<Job>) -> Option<Box<Job>> {
         let Some(parked) = self.parked(ticket) else { return Some(job) };
         let answered = matches!(job.recipient, Recipient::Nobody(_));
+        let places = places_of(&job);
         parked.job = Some(job);
+        if parked.places != places {
+            self.note_places(ticket.slot, places);
+        }
         if answered {
             // Its client has its answer and does not wait any more.
             self.leave_queue(ticket.slot);
@@ -111,42 +127,64 @@ impl Pending {
         None
     }
 
-    /// Adds a job, under [`Pending::next_ticket`].
-    pub(super) fn park(&mut self, job: Box<Job>) {
+    /// A job takes more or fewer places than before.
+    fn note_places(&mut self, slot: u32, places: u32) {
+        let Some(parked) = self.jobs.get_mut(slot as usize) else { return };
+        let before = std::mem::replace(&mut parked.places, places);
+        self.places = self.places - before as usize + places as usize;
+        let queue = parked.asker.and_then(|asker| self.queues.get_mut(&asker));
+        if let Some(queue) = queue {
+            queue.places = queue.places - before + places;
+        }
+    }
+
+    /// Adds a job; gives its ticket, which is [`Pending::next_ticket`].
+    pub(super) fn park(&mut self, job: Box<Job>) -> Ticket {
         let asker = match &job.recipient {
             Recipient::Client(client) => Some(Asker::of(client.peer.ip())),
             Recipient::Nobody(_) => None,
         };
         let serial = self.serial;
         self.serial = self.serial.wrapping_add(1);
-        let parked = Parked { serial, job: Some(job), asker, before: NONE, behind: NONE };
+        let places = places_of(&job);
+        self.places += places as usize;
+        let parked = Parked { serial, job: Some(job), asker, places, before: NONE, behind: NONE };
         let slot = self.jobs.insert(parked);
         self.slots = self.slots.max(slot + 1);
         let slot = u32::try_from(slot).unwrap_or(NONE);
-        let Some(asker) = asker else { return };
-        let queue = self.queues.entry(asker).or_insert(Queue { len: 0, first: slot, last: NONE });
+        let ticket = Ticket { slot, serial };
+        let Some(asker) = asker else { return ticket };
+        let empty = Queue { len: 0, places: 0, first: slot, last: NONE };
+        let queue = self.queues.entry(asker).or_insert(empty);
         let last = std::mem::replace(&mut queue.last, slot);
         queue.len += 1;
+        queue.places += places;
         if let Some(parked) = self.jobs.get_mut(slot as usize) {
             parked.before = last;
         }
         if let Some(parked) = self.jobs.get_mut(last as usize) {
             parked.behind = slot;
         }
+        ticket
     }
 
     /// Gives up the place of a job.
     pub(super) fn remove(&mut self, ticket: Ticket) {
         if self.parked(ticket).is_some() {
             self.leave_queue(ticket.slot);
-            self.jobs.remove(ticket.slot as usize);
+            self.places -= self.jobs.remove(ticket.slot as usize).places as usize;
+            if self.jobs.is_empty() && self.slots > SPARE_JOBS_MAX {
+                self.jobs.shrink_to_fit();
+                self.queues.shrink_to(0);
+                self.slots = 0;
+            }
         }
     }
 
     fn leave_queue(&mut self, slot: u32) {
         let Some(parked) = self.jobs.get_mut(slot as usize) else { return };
         let Some(asker) = parked.asker.take() else { return };
-        let (before, behind) = (parked.before, parked.behind);
+        let (before, behind, places) = (parked.before, parked.behind, parked.places);
         (parked.before, parked.behind) = (NONE, NONE);
         if let Some(parked) = self.jobs.get_mut(before as usize) {
             parked.behind = behind;
@@ -156,6 +194,7 @@ impl Pending {
         }
         let Some(queue) = self.queues.get_mut(&asker) else { return };
         queue.len -= 1;
+        queue.places -= places;
         if queue.len == 0 {
             self.queues.remove(&asker);
             return;
@@ -164,32 +203,36 @@ impl Pending {
         queue.last = if queue.last == slot { before } else { queue.last };
     }
 
-    /// The question that has to go for another: the oldest of the client that has most waiting or
-    /// lost lately, and of clients with as many, the oldest. `None` if no client waits.
+    /// The question that has to go for `newcomer`: the oldest of the client that has most places or
+    /// lost most lately, and of clients with as many, the oldest. `None` if no client waits.
     ///
-    /// The client is the greatest of a few whose questions are drawn: who has a large part of all
-    /// is drawn nearly always, and where nobody has, it matters little who it is.
-    pub(super) fn victim(&self, rng: &mut Rng) -> Option<Ticket> {
+    /// The client is the greatest of a few: that of the newcomer, the last loser, and those of questions
+    /// that are drawn. Who has a large part of all is among them nearly always, and where nobody has, it
+    /// matters little who it is.
+    pub(super) fn victim(&mut self, newcomer: Ticket, rng: &mut Rng) -> Option<Ticket> {
         let slots = self.slots.max(1);
-        let drawn = (0..CLIENTS_LOOKED_AT).filter_map(|_| self.jobs.get(rng.usize(..slots)));
-        let queues = drawn.filter_map(|parked| self.queues.get(&parked.asker?));
-        let heads = queues.filter_map(|queue| {
+        let own = self.parked(newcomer).and_then(|parked| parked.asker);
+        let drawn = (0..CLIENTS_LOOKED_AT).filter_map(|_| self.jobs.get(rng.usize(..slots))?.asker);
+        let heads = drawn.chain(own).chain(self.last_loser).filter_map(|asker| {
+            let queue = self.queues.get(&asker)?;
             let head = self.jobs.get(queue.first as usize)?;
             let age = self.serial.wrapping_sub(head.serial);
-            let lost = self.lost.get(&head.asker?).copied().unwrap_or(0);
-            Some((
-                (queue.len.saturating_add(lost), age),
-                Ticket { slot: queue.first, serial: head.serial },
-            ))
+            let lost = self.lost.get(&asker).copied().unwrap_or(0);
+            let ticket = Ticket { slot: queue.first, serial: head.serial };
+            Some(((queue.places.saturating_add(lost), age), ticket, asker))
         });
-        heads.max_by_key(|(rank, _)| *rank).map(|(_, ticket)| ticket)
+        let (_, ticket, asker) = heads.max_by_key(|(rank, ..)| *rank)?;
+        self.last_loser = Some(asker);
+        Some(ticket)
     }
 
     /// Notes that the client of this question loses it.
     pub(super) fn note_loss(&mut self, ticket: Ticket) {
-        let Some(asker) = self.parked(ticket).and_then(|parked| parked.asker) else { return };
-        *self.lost.entry(asker).or_default() += 1;
-        self.losses += 1;
+        let Some(parked) = self.parked(ticket) else { return };
+        let (Some(asker), places) = (parked.asker, parked.places) else { return };
+        let lost = self.lost.entry(asker).or_default();
+        *lost = lost.saturating_add(places);
+        self.losses = self.losses.saturating_add(places);
         if self.losses >= LOSSES_REMEMBERED || self.lost.len() > LOSERS_REMEMBERED {
             self.losses = 0;
             self.lost.retain(|_, lost| {
@@ -198,4 +241,8 @@ impl Pending {
             });
         }
     }
+}
+
+fn places_of(job: &Job) -> u32 {
+    u32::try_from(job.places()).unwrap_or(u32::MAX)
 }

@@ -86,11 +86,10 @@ impl Worker {
             }
             Outcome::Dropped => Verdict::Silent,
             Outcome::Waiting => {
-                self.park(job);
+                let ticket = self.park(job);
                 self.settle(now);
-                if self.jobs.len() > self.state.shared.pending_max() {
-                    self.shed(now);
-                }
+                self.make_room(now, ticket);
+                self.settle(now);
                 return Verdict::Pending;
             }
         };

@@ -34,12 +34,23 @@ impl Refused {
 }
 
 impl Worker {
+    /// Ends questions until those that wait take no more places than there are. The last of them that takes
+    /// more than before is `newcomer`.
+    #[inline]
+    pub(super) fn make_room(&mut self, now: Now, newcomer: Ticket) {
+        while self.jobs.places() > self.state.shared.pending_max() {
+            let victim = self.jobs.victim(newcomer, &mut self.state.rng);
+            if !victim.is_some_and(|ticket| self.shed(now, ticket)) {
+                break;
+            }
+        }
+    }
+
     /// Ends a question because too many wait: with SERVFAIL, or in silence where `shed` says so. It goes
-    /// back through its chain, so that it is logged and counted like any other.
-    pub(super) fn shed(&mut self, now: Now) {
-        let Some(ticket) = self.jobs.victim(&mut self.state.rng) else { return };
+    /// back through its chain, so that it is logged and counted like any other. False if it is at work.
+    fn shed(&mut self, now: Now, ticket: Ticket) -> bool {
         let silent = self.sheds(ticket);
-        let Some(job) = self.jobs.get(ticket) else { return };
+        let Some(job) = self.jobs.get(ticket) else { return false };
         if let Some(counters) = silent {
             job.abandon(Abandoned::Dropped);
             self.state.cells.add(counters.queries, 1);
@@ -55,7 +66,7 @@ impl Worker {
             self.state.sink.line(Level::Warning, "", text);
         }
         self.resume(now, ticket, Event::Timer);
-        self.settle(now);
+        true
     }
 
     /// What counts this question if it is to be dropped in silence: one over UDP, of a block with

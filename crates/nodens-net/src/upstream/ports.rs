@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::fault;
 use crate::limits::{
     FRESH_PORTS, PORT_AGE_MAX, PORTS_PER_UPSTREAM_MIN, REPLIES_IN_A_ROW, SHARED_PORT,
-    USES_PER_PORT, WAITING_PER_PORT,
+    SPARE_QUERY_LEN, USES_PER_PORT, WAITING_PER_PORT,
 };
 use crate::poll::Interest;
 use crate::random::Random;
@@ -184,7 +184,8 @@ impl Ports {
             self.fail_to_send(&drawn, place, &error, places, cx);
         }
         drawn.askers.clear();
-        self.spare.extend(drawn.questions.drain(..).map(|question| question.wire));
+        let wires = drawn.questions.drain(..).map(|question| question.wire);
+        self.spare.extend(wires.filter(|wire| wire.capacity() <= SPARE_QUERY_LEN));
         self.rested.push(drawn);
     }
 

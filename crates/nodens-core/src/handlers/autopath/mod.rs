@@ -62,6 +62,13 @@ pub struct State {
     own: Option<Box<Response>>,
 }
 
+impl State {
+    /// Octets of memory that what it keeps takes.
+    pub(crate) fn octets(&self) -> usize {
+        self.own.as_ref().map_or(0, |own| own.octets())
+    }
+}
+
 impl Handle for Autopath {
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         if !self.zones.contains(cx.job.current.qname.view()) {

@@ -170,7 +170,7 @@ impl State {
     }
 
     /// Octets of memory that its buffer has.
-    pub(crate) fn capacity(&self) -> usize {
+    pub(crate) fn octets(&self) -> usize {
         self.ttls_at.capacity() * size_of::<u16>()
     }
 

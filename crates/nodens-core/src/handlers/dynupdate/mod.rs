@@ -58,6 +58,15 @@ pub struct Dynupdate {
 pub struct State {
     /// The RCODE of the response, once it is known. An update whose outcome is gone is not done any more.
     outcome: Arc<OnceLock<Rcode>>,
+    /// Octets of the message, which waits in the zone's queue.
+    message_len: usize,
+}
+
+impl State {
+    /// Octets of memory that the update takes beside its query.
+    pub(crate) fn octets(&self) -> usize {
+        self.message_len
+    }
 }
 
 impl Handle for Dynupdate {
@@ -138,7 +147,7 @@ impl Dynupdate {
             "too many updates wait".clone_into(&mut cx.job.error);
             return self.reply(cx, Rcode::SERVFAIL);
         }
-        cx.q().state.lookup = LookupState::Dynupdate(State { outcome });
+        cx.q().state.lookup = LookupState::Dynupdate(State { outcome, message_len: cx.job.request.len() });
         let at_ns = cx.now.plus(UPDATE_TIME_MAX);
         cx.worker.set_timer(cx.job, at_ns);
         Step::Wait

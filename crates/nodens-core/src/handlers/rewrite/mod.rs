@@ -10,7 +10,7 @@ use crate::handlers::{Handler, LookupState};
 use crate::metadata;
 use crate::limits::REWRITTEN_CNAMES_MAX;
 use nodens_corefile::{Directive, Error};
-use nodens_wire::{Class, Message, Name, NameRef, Rcode, Type};
+use nodens_wire::{Class, Message, Name, NameRef, Rcode, Record, Type};
 use rules::{Action, NameRule, Rule};
 
 mod config;
@@ -74,6 +74,16 @@ impl State {
         }
     }
 
+    /// Octets of memory that names and options take which it has changed.
+    pub(crate) fn octets(&self) -> usize {
+        let data = |undo: &Undo| match undo {
+            Undo::EdnsReplaced { data, .. } => data.capacity(),
+            _ => 0,
+        };
+        let undo = self.undo.capacity() * size_of::<Undo>();
+        self.text.capacity() + undo + self.undo.iter().map(data).sum::<usize>()
+    }
+
     fn forget_rules(&mut self) {
         self.original = None;
         self.undo.clear();
@@ -113,6 +123,18 @@ pub enum CnameState {
     Chain,
     /// The new target is being looked up; this response goes in front of what comes.
     Target(Box<Message>),
+}
+
+impl CnameState {
+    /// Octets of memory that what it keeps takes.
+    pub(crate) fn octets(&self) -> usize {
+        let Self::Target(message) = self else { return 0 };
+        let sections = [&message.answer, &message.authority, &message.additional];
+        let len = |record: &Record| {
+            size_of::<Record>() + record.owner.as_wire().len() + record.rdata.len()
+        };
+        sections.into_iter().flatten().map(len).sum()
+    }
 }
 
 impl Handle for Rewrite {
