@@ -51,6 +51,10 @@ pub const PENDING_OCTETS: usize = 4096;
 /// How many of them are for what clients and upstreams make long: the query as it came and as it is sent, the
 /// response. Check: `long_queries_take_no_more_than_all_that_wait_may_and_give_it_back`
 pub const PENDING_BUFFERS: usize = 1536;
+/// Places that were taken in a worker from which on their memory is worth giving back to the kernel.
+pub const PLACES_MANY: usize = 2048;
+/// It is given back when one part in this many of them is taken.
+pub const PLACES_FEW_SHARE: usize = 8;
 /// Queries that one connection over QUIC may have open at once, whatever `quic` says: each takes memory
 /// from the beginning of the connection.
 pub const QUIC_STREAMS_MAX: u32 = 4096;

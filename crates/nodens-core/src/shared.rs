@@ -11,7 +11,7 @@ use crate::stream::Transfers;
 use crate::upstream::Upstreams;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Lives as long as the process; a reload builds a new [`crate::Config`] over the same one.
@@ -52,6 +52,8 @@ pub struct Shared {
     /// What workers count of what they are asked, if anybody wants to see it.
     pub seeing: Seeing,
     pending_max: AtomicUsize,
+    /// A worker has freed much memory.
+    has_freed: AtomicBool,
     mailboxes: Vec<Mutex<Vec<Mail>>>,
 }
 
@@ -71,6 +73,7 @@ impl Shared {
             shed,
             seeing: Seeing::default(),
             pending_max: AtomicUsize::new(PENDING_PER_WORKER_MAX),
+            has_freed: AtomicBool::new(false),
             cookies: OnceLock::new(),
             upstreams: Upstreams::default(),
             cache: crate::cache::Store::default(),
@@ -105,6 +108,16 @@ impl Shared {
         let each = octets / PENDING_OCTETS / self.workers().max(1);
         let each = each.clamp(PENDING_PER_WORKER_MIN, PENDING_PER_WORKER_MAX);
         self.pending_max.store(each, Ordering::Relaxed);
+    }
+
+    /// Notes that a worker has freed much memory, which the allocator may keep.
+    pub(crate) fn note_freed(&self) {
+        self.has_freed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a worker has freed much memory since the last call.
+    pub fn take_freed(&self) -> bool {
+        self.has_freed.load(Ordering::Relaxed) && self.has_freed.swap(false, Ordering::Relaxed)
     }
 
     /// How many workers there are.

@@ -126,7 +126,9 @@ fn flood(bench: &mut Bench, is_long: bool, option: u16) -> (usize, usize) {
         actions.clear();
         most = most.max(octets() - before - request.capacity());
     }
+    assert!(!bench.shared.take_freed());
     bench.pass(Duration::from_secs(6));
+    assert!(bench.shared.take_freed(), "the allocator would keep it");
     assert_eq!(bench.worker.pending(), 0);
     assert!(bench.shared.in_flight.is_empty());
     (most, octets() - before)

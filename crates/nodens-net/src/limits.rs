@@ -31,6 +31,9 @@ pub const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 pub const SILENT_LOOKS_MAX: u32 = 4;
 /// Looks in a row with a turn after which a worker that was stuck has recovered.
 pub const RECOVERED_LOOKS: u32 = 5;
+/// Looks between two times that what workers have freed is given back to the kernel. It may take some milliseconds,
+/// for which a worker that needs memory waits.
+pub const RETURN_LOOKS: u32 = 100;
 /// Looks in a row with nothing to do after which a worker is woken, to see whether it would.
 pub const IDLE_LOOKS_MAX: u32 = 10;
 /// For how long a worker may be stuck until the process calls itself unhealthy. Its clients are

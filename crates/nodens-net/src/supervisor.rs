@@ -7,10 +7,15 @@
 //!
 //! The sockets of a stuck worker stay in their groups and another worker reads them too. So what
 //! waits in them is answered as well, and giving them back is no risk: both may read.
+//!
+//! It also gives the kernel back what workers have freed after a flood of queries.
 
 use crate::event_loop::Command;
 use crate::limits::UNHEALTHY_AFTER;
-use crate::limits::{IDLE_LOOKS_MAX, LOOK_INTERVAL, RECOVERED_LOOKS, SILENT_LOOKS_MAX};
+use crate::limits::{
+    IDLE_LOOKS_MAX, LOOK_INTERVAL, RECOVERED_LOOKS, RETURN_LOOKS, SILENT_LOOKS_MAX,
+};
+use crate::memory;
 use crate::poll::Waker;
 use crate::vitals::{Lent, Vitals};
 use nodens_core::Shared;
@@ -38,6 +43,7 @@ impl Supervisor {
         let mut rounds = Rounds {
             watch: Watch::new(commands.len()),
             stand_ins: vec![StandIn::default(); commands.len()],
+            returns: Returns::default(),
             shared,
             vitals,
             commands,
@@ -126,14 +132,42 @@ struct StandIn {
 struct Rounds {
     watch: Watch,
     stand_ins: Vec<StandIn>,
+    returns: Returns,
     shared: Arc<Shared>,
     vitals: Arc<Vitals>,
     commands: Vec<Sender<Command>>,
     wakers: Arc<Vec<Waker>>,
 }
 
+/// When free memory goes back to the kernel.
+#[derive(Debug, Default)]
+struct Returns {
+    is_wanted: bool,
+    /// Looks until it may be done again.
+    pause: u32,
+}
+
+impl Returns {
+    /// Whether it is time for it.
+    fn look(&mut self, freed: bool) -> bool {
+        self.is_wanted |= freed;
+        self.pause = self.pause.saturating_sub(1);
+        let is_due = self.is_wanted && self.pause == 0;
+        if is_due {
+            (self.is_wanted, self.pause) = (false, RETURN_LOOKS);
+        }
+        is_due
+    }
+}
+
 impl Rounds {
     fn look(&mut self) {
+        if self.returns.look(self.shared.take_freed()) {
+            // A worker that is stuck may have a lock of the allocator, which must not stop this thread.
+            let thread = std::thread::Builder::new().name("give-back".to_owned());
+            // Without the thread it is free for this process all the same.
+            _ = thread.spawn(memory::give_back);
+        }
         let mut changes = Vec::new();
         for worker in 0..self.commands.len() {
             let has_work = || self.vitals.has_work(worker);

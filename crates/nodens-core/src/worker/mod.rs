@@ -285,6 +285,9 @@ impl Worker {
         }
         if let Some(ticket) = ticket {
             self.jobs.remove(ticket);
+            if self.jobs.has_ebbed() {
+                self.state.shared.note_freed();
+            }
         }
         self.recycle(job);
     }

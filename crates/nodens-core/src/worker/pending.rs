@@ -4,7 +4,10 @@
 use super::Ticket;
 use crate::handler::Job;
 use crate::job::Recipient;
-use crate::limits::{CLIENTS_LOOKED_AT, LOSERS_REMEMBERED, LOSSES_REMEMBERED, SPARE_JOBS_MAX};
+use crate::limits::{
+    CLIENTS_LOOKED_AT, LOSERS_REMEMBERED, LOSSES_REMEMBERED, PLACES_FEW_SHARE, PLACES_MANY,
+    SPARE_JOBS_MAX,
+};
 use fastrand::Rng;
 use foldhash::fast::RandomState;
 use slab::Slab;
@@ -61,6 +64,8 @@ pub(super) struct Pending {
     serial: u32,
     /// Places that all take together.
     places: usize,
+    /// The most that it was since [`Pending::has_ebbed`].
+    most_places: usize,
     /// Slots that were ever in use.
     slots: usize,
     /// The client that had to give up a question last: it may well have most of them still.
@@ -81,6 +86,16 @@ impl Pending {
     /// How many places they take.
     pub(super) fn places(&self) -> usize {
         self.places
+    }
+
+    /// Whether few places are taken after many were, once each time.
+    pub(super) fn has_ebbed(&mut self) -> bool {
+        let most = self.most_places;
+        let has = most >= PLACES_MANY && self.places <= most / PLACES_FEW_SHARE;
+        if has {
+            self.most_places = self.places;
+        }
+        has
     }
 
     /// The ticket the next job to be parked will have.
@@ -132,6 +147,7 @@ impl Pending {
         let Some(parked) = self.jobs.get_mut(slot as usize) else { return };
         let before = std::mem::replace(&mut parked.places, places);
         self.places = self.places - before as usize + places as usize;
+        self.most_places = self.most_places.max(self.places);
         let queue = parked.asker.and_then(|asker| self.queues.get_mut(&asker));
         if let Some(queue) = queue {
             queue.places = queue.places - before + places;
@@ -148,6 +164,7 @@ impl Pending {
         self.serial = self.serial.wrapping_add(1);
         let places = places_of(&job);
         self.places += places as usize;
+        self.most_places = self.most_places.max(self.places);
         let parked = Parked { serial, job: Some(job), asker, places, before: NONE, behind: NONE };
         let slot = self.jobs.insert(parked);
         self.slots = self.slots.max(slot + 1);

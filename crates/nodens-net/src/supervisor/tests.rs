@@ -45,3 +45,13 @@ fn work_that_is_taken_up_in_time_counts_for_nothing() {
         assert!(looks(&mut watch, &turns).iter().all(|(change, _)| change.is_none()));
     }
 }
+
+#[test]
+fn freed_memory_is_given_back_at_once_and_then_not_too_often() {
+    let mut returns = Returns::default();
+    assert!(!returns.look(false) && returns.look(true));
+    let due: Vec<bool> = (0..3 * RETURN_LOOKS).map(|look| returns.look(look < 5)).collect();
+    let at: Vec<usize> =
+        due.iter().enumerate().filter(|(_, due)| **due).map(|(at, _)| at).collect();
+    assert_eq!(at, [RETURN_LOOKS as usize - 1]);
+}

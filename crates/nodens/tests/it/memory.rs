@@ -67,6 +67,55 @@ fn memory_stays_below_its_limit_with_any_number_of_workers() {
     }
 }
 
+/// What queries that wait may take, in octets.
+const WAITING: usize = 32 << 20;
+
+/// A query with an option of about 4,000 octets, which goes upstream.
+fn long_request(name: &str) -> Vec<u8> {
+    const OPTION: u16 = 3_900;
+    let mut query = request(name, Type::A);
+    // One additional record: OPT.
+    query[11] = 1;
+    query.extend([0, 0, 41, 4, 208, 0, 0, 0, 0]);
+    for field in [OPTION + 4, 65_001, OPTION] {
+        query.extend(field.to_be_bytes());
+    }
+    query.resize(query.len() + usize::from(OPTION), 1);
+    query
+}
+
+#[test]
+fn a_flood_of_long_queries_keeps_to_its_part_of_the_memory_and_gives_it_back() {
+    let _alone = alone();
+    let upstream = Upstream::start(Habit::Frozen);
+    let corefile = format!(".:PORT {{\n bind 127.0.0.1\n forward . {}\n}}\n", upstream.address);
+    let waiting = WAITING.to_string();
+    let arguments = ["-workers", "1", "-memory", "256MiB", "-pending-memory", &waiting];
+    let server = Server::start_with("memory-long", &corefile, &arguments);
+    server.wait_for("waiting queries 32MiB, ");
+    let used = || memory(server.pid(), "RssAnon");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(server.address).unwrap();
+    let (before, mut most) = (used(), 0);
+    for number in 0..12_000 {
+        socket.send(&long_request(&format!("n{number}.example.org"))).unwrap();
+        if number % 40 == 0 {
+            std::thread::sleep(Duration::from_millis(3));
+            most = most.max(used());
+        }
+    }
+    let took = most.saturating_sub(before);
+    // A tenth is spared for what the allocator keeps.
+    assert!(took < WAITING / 10 * 11, "{} MiB", took >> 20);
+    assert!(took > WAITING / 2, "{} MiB: too few queries wait", took >> 20);
+    let start = Instant::now();
+    while used() > before + WAITING / 4 {
+        let left = used().saturating_sub(before) >> 20;
+        assert!(start.elapsed() < PATIENCE, "{left} MiB of {} are left", took >> 20);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn more_workers_than_fit_are_said_by_a_check() {
     let folder = Folder::new("memory-check");

@@ -148,3 +148,23 @@ fn who_takes_most_is_found_among_few_questions_in_the_slots_of_many() {
         pending.remove(*ticket);
     }
 }
+
+#[test]
+fn few_places_after_many_are_noticed_once() {
+    let mut pending = Pending::default();
+    let long: Vec<Ticket> =
+        (0..PLACES_MANY / 10 + 1).map(|_| pending.park(long_job("192.0.2.1", 10))).collect();
+    let left = long.len() / PLACES_FEW_SHARE;
+    for ticket in long.iter().skip(left + 1) {
+        pending.remove(*ticket);
+        assert!(!pending.has_ebbed());
+    }
+    pending.remove(long[left]);
+    assert!(pending.has_ebbed());
+    long.iter().take(left).for_each(|ticket| pending.remove(*ticket));
+    assert!(!pending.has_ebbed());
+    // So few at a time are nothing to be noticed.
+    let few: Vec<Ticket> = (1..PLACES_MANY).map(|_| park(&mut pending, "192.0.2.1")).collect();
+    few.iter().for_each(|ticket| pending.remove(*ticket));
+    assert!(!pending.has_ebbed());
+}
