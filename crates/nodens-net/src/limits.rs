@@ -304,6 +304,9 @@ pub const UPSTREAM_TEXT_MAX: usize = 200;
 pub const UPSTREAM_FORGOTTEN_MAX: Duration = Duration::from_secs(10);
 /// Questions under way or forgotten on one connection; an upstream that is so far behind gets no more.
 pub const UPSTREAM_IN_FLIGHT: usize = 8192;
+/// Unsent octets of queries on one connection at which it gets no more: as many queries as there may be, of the
+/// usual length. Longer ones would else take much memory when nobody waits for them any more.
+pub const UPSTREAM_UNSENT_MAX: usize = 512 << 10;
 /// How long a connection to an upstream may take to be made.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an upstream's host may leave our octets unacknowledged.
@@ -382,6 +385,8 @@ const _: () = assert!(HTTP_HEAD_LEN_MAX + REQUEST_LEN_MAX < HTTP3_REQUEST_LEN_MA
 const _: () = assert!(HTTP_SENT_AT_ONCE + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
 const _: () =
     assert!(TLS_COST + SPARE_BUFFER_LEN <= HELD_FREE && SPARE_BUFFER_LEN <= HELD_FREE / 2);
+const _: () =
+    assert!(UPSTREAM_IN_FLIGHT * 64 <= UPSTREAM_UNSENT_MAX && UPSTREAM_UNSENT_MAX <= UNSENT_MAX);
 const _: () = assert!(SEND_EARLY <= UNSENT_PAUSE && UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(IN_FLIGHT_PER_CONNECTION * ANSWER_RESERVE <= UNSENT_PAUSE);
 const _: () = assert!(UNSENT_STREAM + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);

@@ -3,7 +3,7 @@
 use super::stream::Stream;
 use super::streams::Streams;
 use super::waiting::Waiting;
-use crate::limits::{UNSENT_MAX, UPSTREAM_FORGOTTEN_MAX};
+use crate::limits::{UPSTREAM_FORGOTTEN_MAX, UPSTREAM_UNSENT_MAX};
 use nodens_core::Now;
 use nodens_core::upstream::Ask;
 
@@ -25,7 +25,7 @@ impl Stream {
     fn in_the_way(&self, now: Now, queries_max: Option<u32>) -> usize {
         let is_full = self.http.as_ref().is_some_and(|http| !http.has_room() && !http.is_leaving());
         let is_spent = queries_max.is_some_and(|most| self.asked >= most);
-        let is_slow = self.pipe.output.len() >= UNSENT_MAX;
+        let is_slow = self.pipe.output.len() >= UPSTREAM_UNSENT_MAX;
         let takes_more = is_full && !is_spent && !is_slow && !self.is_old(now);
         if takes_more { self.waiting.len().saturating_sub(self.live) } else { 0 }
     }

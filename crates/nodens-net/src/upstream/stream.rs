@@ -5,7 +5,9 @@ use super::waiting::Waiting;
 use crate::context::Context;
 use crate::fault;
 use crate::http::client::{Client, Done, Failure, Speech};
-use crate::limits::{UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_IN_FLIGHT, UPSTREAM_SPREAD};
+use crate::limits::{
+    UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_IN_FLIGHT, UPSTREAM_SPREAD, UPSTREAM_UNSENT_MAX,
+};
 use crate::pipe::{Pipe, take_front};
 use crate::poll::Interest;
 use foldhash::fast::RandomState;
@@ -218,7 +220,7 @@ impl Stream {
     /// How good a place for another question it is; none if it takes no more, as after `queries_max`.
     pub(super) fn standing(&self, now: Now, queries_max: Option<u32>) -> Option<Standing> {
         let full = self.waiting.len() >= UPSTREAM_IN_FLIGHT
-            || self.pipe.output.len() >= UNSENT_MAX
+            || self.pipe.output.len() >= UPSTREAM_UNSENT_MAX
             || queries_max.is_some_and(|most| self.asked >= most)
             || self.http.as_ref().is_some_and(|http| !http.has_room());
         match (self.is_made(), self.is_old(now)) {
@@ -381,6 +383,7 @@ pub(super) fn connect(upstream: &Upstream) -> io::Result<Pipe> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::REQUEST_LEN_MAX;
     use nodens_core::log::Sink;
     use nodens_core::testing::request;
     use nodens_core::upstream::{Carrier, Key, Settings};
@@ -423,6 +426,18 @@ mod tests {
         }
         use Standing::{Doubtful, InTheMaking, Made, Old};
         assert!(Made < Old && Old < Doubtful && Doubtful < InTheMaking);
+    }
+
+    #[test]
+    fn an_upstream_that_reads_nothing_gets_few_long_queries_on_a_connection() {
+        let (_listener, mut stream) = stream(Settings::default());
+        stream.connected = true;
+        let mut queries = 0;
+        while stream.standing(Now::default(), None).is_some() {
+            stream.pipe.output.push(&[0; REQUEST_LEN_MAX], &mut Vec::new());
+            queries += 1;
+        }
+        assert!(queries <= UPSTREAM_UNSENT_MAX / REQUEST_LEN_MAX, "{queries}");
     }
 
     #[test]
