@@ -423,7 +423,7 @@ fn another_upstream_answers_for_one_that_speaks_no_http2_or_answers_late() {
     for habit in [Habit::SpeaksOne, Habit::Silent, Habit::Slow(Duration::from_secs(1))] {
         let upstream = Scripted::with(&authority, habit);
         let to = format!("{} {}", upstream.to(), plain.address);
-        let server = forward(&to, &format!("{}policy sequential", authority.tls()));
+        let server = forward(&to, &format!("{}policy round_robin", authority.tls()));
         let begun = Instant::now();
         for n in 0..20 {
             assert_answered(&ask_udp(server.address(), &format!("n{n}.test A")));

@@ -158,8 +158,10 @@ fn what_is_no_response_fails_the_query_and_what_is_no_dns_over_quic_the_connecti
         assert_eq!(get(&upstream.seen.queries), 1);
         // It may be meant for another upstream, or another time.
         let plain = Upstream::prompt();
-        let to = format!("{} {}", upstream.to(), plain.address);
-        let both = forward(&to, &format!("{}read_timeout 60s\npolicy sequential", authority.tls()));
+        let to = format!("{} {}", plain.address, upstream.to());
+        // This begins with the second one.
+        let options = "read_timeout 60s\npolicy round_robin";
+        let both = forward(&to, &format!("{}{options}", authority.tls()));
         assert_answered(&ask_udp(both.address(), "name.test A"));
         both.stop();
         server.stop();
