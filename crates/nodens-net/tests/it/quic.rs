@@ -614,6 +614,23 @@ fn connections_that_ask_nothing_end_with_no_error_however_much_they_ping() {
 }
 
 #[test]
+fn acknowledgements_are_not_padded() {
+    let (server, config) = start("whoami");
+    let mut client = QuicClient::connect(server.address(), &config);
+    assert_answered(&client.ask(ASKED).unwrap());
+    client.drive_for(Duration::from_millis(100));
+    client.lengths.clear();
+    for _ in 0..20 {
+        client.connection.ping();
+        client.drive_for(Duration::from_millis(40));
+    }
+    // Padding makes them count as in flight, and no client acknowledges them (RFC 9000 section 13.2.7).
+    let lengths = &client.lengths;
+    assert!(lengths.len() >= 10 && lengths.iter().all(|len| *len < 100), "{lengths:?}");
+    server.stop();
+}
+
+#[test]
 fn connections_that_never_ask_end_when_a_first_query_should_have_come() {
     let (server, config) = start("timeouts {\n read 1s\n idle 1h\n }\n whoami");
     let mut asks = QuicClient::connect(server.address(), &config);

@@ -30,6 +30,8 @@ pub(crate) struct QuicClient {
     streams: HashMap<StreamId, (Vec<u8>, Option<End>)>,
     /// Reads nothing: the server's responses find no room.
     pub(crate) reads: bool,
+    /// The lengths of datagrams that have come.
+    pub(crate) lengths: Vec<usize>,
 }
 
 /// What clients with this TLS have that speak DNS over QUIC.
@@ -59,9 +61,18 @@ impl QuicClient {
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
         let connected = endpoint.connect(Instant::now(), config.clone(), server, "dns.example");
         let (handle, connection) = connected.unwrap();
-        let streams = HashMap::new();
-        let (is_open, lost, reads) = (false, None, true);
-        Self { socket, server, endpoint, handle, connection, is_open, lost, streams, reads }
+        Self {
+            socket,
+            server,
+            endpoint,
+            handle,
+            connection,
+            is_open: false,
+            lost: None,
+            streams: HashMap::new(),
+            reads: true,
+            lengths: Vec::new(),
+        }
     }
 
     /// Open, or lost.
@@ -92,6 +103,7 @@ impl QuicClient {
         self.transmit();
         let mut buffer = [0; 2000];
         if let Ok((len, from)) = self.socket.recv_from(&mut buffer) {
+            self.lengths.push(len);
             let (now, data) = (Instant::now(), buffer[..len].into());
             let mut reply = Vec::new();
             let event = self.endpoint.handle(now, from, None, None, data, &mut reply);

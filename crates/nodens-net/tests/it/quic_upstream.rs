@@ -78,6 +78,8 @@ pub(crate) struct Seen {
     pub(crate) cancelled: Mutex<Vec<u64>>,
     /// Codes with which connections were closed.
     pub(crate) closed: Mutex<Vec<u64>>,
+    /// The lengths of datagrams that have come.
+    pub(crate) lengths: Mutex<Vec<usize>>,
     /// It hears nothing and says nothing.
     pub(crate) is_frozen: AtomicBool,
 }
@@ -257,6 +259,7 @@ impl Loop {
             if self.loses() {
                 continue;
             }
+            self.seen.lengths.lock().unwrap().push(len);
             let (now, data, mut reply) = (Instant::now(), buffer[..len].into(), Vec::new());
             let event = self.endpoint.handle(now, from, None, None, data, &mut reply);
             match event {

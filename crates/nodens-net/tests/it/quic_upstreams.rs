@@ -279,6 +279,23 @@ fn answers_over_quic_may_come_in_any_order_and_at_any_length() {
 }
 
 #[test]
+fn acknowledgements_to_upstreams_are_not_padded() {
+    let authority = Authority::new();
+    let upstream = QuicUpstream::prompt(authority.signed(ADDRESS, |_| {}));
+    let server = forward(&upstream.to(), &authority.tls());
+    for n in 0..6 {
+        assert_answered(&ask_udp(server.address(), &format!("n{n}.test A")));
+        // The response is acknowledged before the next query.
+        std::thread::sleep(60 * MS);
+    }
+    // Padding makes them count as in flight, and no server acknowledges them (RFC 9000 section 13.2.7).
+    let lengths = upstream.seen.lengths.lock().unwrap().clone();
+    let short = lengths.iter().filter(|len| **len < 60).count();
+    assert!(short >= 3, "{lengths:?}");
+    server.stop();
+}
+
+#[test]
 fn packets_that_are_lost_lose_no_query() {
     let authority = Authority::new();
     for loss in [6, 10] {

@@ -56,10 +56,10 @@ fn transport(idle: Duration, window: u32) -> TransportConfig {
         .send_window(QUIC_SEND_WINDOW)
         .datagram_receive_buffer_size(None)
         .initial_rtt(QUIC_UPSTREAM_RTT)
-        // As for clients: packets that every path carries, and that say nothing by their length.
+        // As for clients: packets that every path carries, and without padding.
         .initial_mtu(QUIC_PACKET_LEN)
         .mtu_discovery_config(None)
-        .pad_to_mtu(true)
+        .pad_to_mtu(false)
         .enable_segmentation_offload(false);
     transport
 }
