@@ -210,7 +210,7 @@ impl EventLoop {
         }
         self.worker.collect_mail(now);
         self.split(now, |tcp, _, cx| tcp.relieve(cx));
-        self.quic(now, QuicServer::close_doomed);
+        self.quic(now, QuicServer::relieve);
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Configure(setup, done) => {

@@ -1,9 +1,10 @@
 //! What the workers count together: connections, and queries that wait.
 
 use crate::limits::{QUIC_HALF_OPEN_CLIENT, QUIC_HALF_OPEN_MAX, QUIC_HALF_OPEN_NETWORK};
-use crate::tcp::Quota;
+use crate::tcp::{Entry, Few, Open, Quota};
 use nodens_core::Shared;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +22,7 @@ pub(crate) struct Books {
 /// What one listener has.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    connections: AtomicUsize,
+    places: Arc<Open>,
     in_flight: AtomicUsize,
     /// Those of all listeners.
     open: Arc<AtomicUsize>,
@@ -46,9 +47,9 @@ impl Books {
 }
 
 impl Counts {
-    /// Whether there is no place for another connection; 0 stands for no bound.
-    pub(super) fn is_full(&self, max: usize) -> bool {
-        max > 0 && self.connections.load(Ordering::Relaxed) >= max
+    /// Its connections, of which there may be so many; 0 stands for no bound.
+    pub(super) fn few(&self, max: usize) -> Few {
+        Few::of(self.places.clone(), max)
     }
 
     /// Whether no more queries may wait.
@@ -69,23 +70,24 @@ impl Counts {
 
 /// The place of an open connection; dropping it gives it back.
 #[derive(Debug)]
-pub(super) struct Seat(Arc<Counts>);
+pub(super) struct Seat {
+    /// Among those of its listener.
+    _entry: Entry,
+    counts: Arc<Counts>,
+}
 
 impl Seat {
-    /// A place, if there is one.
-    pub(super) fn take(counts: &Arc<Counts>, max: usize) -> Option<Self> {
-        let seat = Self(counts.clone());
+    /// A place for this client, if there is one.
+    pub(super) fn take(counts: &Arc<Counts>, max: usize, client: IpAddr) -> Option<Self> {
+        let entry = counts.few(max).enter(client)?;
         counts.open.fetch_add(1, Ordering::Relaxed);
-        let before = counts.connections.fetch_add(1, Ordering::Relaxed);
-        // One that is not kept gives back what it has just taken.
-        (max == 0 || before < max).then_some(seat)
+        Some(Self { _entry: entry, counts: counts.clone() })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.counts.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -105,13 +107,14 @@ mod tests {
     fn places_are_given_back_and_workers_share_them() {
         let books = Books::new(9, (9, 9));
         let (one, other) = (books.of(1), books.of(1));
-        let seats = [Seat::take(&one, 2), Seat::take(&other, 2)];
-        assert!(seats.iter().all(Option::is_some) && one.is_full(2) && !one.is_full(0));
-        assert!(Seat::take(&one, 2).is_none());
-        assert!(!books.of(2).is_full(1));
+        let client = [192, 0, 2, 1].into();
+        let seats = [Seat::take(&one, 2, client), Seat::take(&other, 2, client)];
+        assert!(seats.iter().all(Option::is_some) && one.few(2).is_full() && !one.few(0).is_full());
+        assert!(Seat::take(&one, 2, client).is_none());
+        assert!(!books.of(2).few(1).is_full());
         assert_eq!(books.open.load(Ordering::Relaxed), 2);
         drop(seats);
-        assert!(!other.is_full(1));
+        assert!(!other.few(1).is_full());
         assert_eq!(books.open.load(Ordering::Relaxed), 0);
         // Nobody has the second listener any more.
         drop(books.of(3));

@@ -22,17 +22,22 @@ impl QuicServer {
             // in a moment.
             return site.endpoint.ignore(incoming);
         }
-        let is_full = site.counts.is_full(site.bounds.settings.connections_max);
+        let is_full = site.few().is_full();
         let streams_max = site.bounds.settings.streams_max;
         let is_known = incoming.remote_address_validated();
-        let has_no_seat = is_full && !self.has_idle(key);
+        let client = incoming.remote_address().ip();
+        let has_no_seat = is_full && !self.may_have_room(key, client);
         if self.ending || has_no_seat || self.unsent.is_overdrawn(false) {
             return self.refuse(key, incoming, cx);
         }
         if !is_known && (is_full || self.has_to_ask_back(streams_max)) && incoming.may_retry() {
             return self.ask_back(key, incoming, cx);
         }
-        let place = self.books.half_open.take(incoming.remote_address().ip());
+        if is_full && !self.has_room(key, client) {
+            // There is a place once the handshake is over.
+            self.ask_for_seat(key, client);
+        }
+        let place = self.books.half_open.take(client);
         match place.ok().filter(|_| self.incoming.len() < QUIC_INCOMING_MAX) {
             Some(place) => self.incoming.push_back((key, incoming, place)),
             // The client sends it again.

@@ -6,7 +6,7 @@ use crate::limits::{
     QUIC_PACKET_LEN, QUIC_RECEIVE_WINDOW, QUIC_SEND_WINDOW, QUIC_STREAM_WINDOW,
 };
 use crate::slots::Key;
-use crate::tcp::Endpoint as Listener;
+use crate::tcp::{Endpoint as Listener, Few};
 use nodens_core::ListenerKind;
 use nodens_core::config::QuicServer as Bounds;
 use nodens_tls::{Protocol, rustls};
@@ -103,6 +103,11 @@ impl Site {
             self.config = (Arc::new(config), tls);
             self.endpoint.set_server_config(Some(self.config.0.clone()));
         }
+    }
+
+    /// Its connections, and how many there may be.
+    pub(super) fn few(&self) -> Few {
+        self.counts.few(self.bounds.settings.connections_max)
     }
 
     /// The address a packet was sent to.

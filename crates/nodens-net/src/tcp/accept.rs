@@ -2,8 +2,6 @@
 
 use super::addresses::Addresses;
 use super::connection::{Connection, NEVER};
-use super::endpoint::Endpoint;
-use super::few::{Entry, Few};
 use super::http::Http;
 use super::pressure::idle_since;
 use super::quota::{Full, Place};
@@ -165,7 +163,7 @@ impl TcpServer {
         let few = listener.http.as_ref().and_then(|http| http.few.as_ref());
         let entry = match few {
             None => None,
-            Some(few) => Some(self.enter(few, endpoint, cx)?),
+            Some(few) => Some(self.enter(few, (endpoint, addresses.peer().ip()), cx)?),
         };
         let pipe = Pipe::accepted(&listener, stream)?;
         let http = Http::new(&listener, entry);
@@ -189,50 +187,6 @@ impl TcpServer {
             return None;
         }
         Some(key)
-    }
-
-    /// Takes a place among the few connections of a listener, if need be that of the longest idle one.
-    fn enter(&mut self, few: &Few, endpoint: u32, cx: &Context<'_>) -> Option<Entry> {
-        let mut entry = few.enter();
-        if entry.is_some() && few.is_short() {
-            few.end_shortage();
-        }
-        if entry.is_none() && self.make_room_of(endpoint, cx) {
-            entry = few.enter();
-        }
-        if entry.is_none() {
-            // Whoever is idle may be with another worker; the next one gets that place.
-            few.note_shortage();
-            self.presses = true;
-            cx.counters.add(cx.counters.evicted, 1);
-        }
-        entry
-    }
-
-    /// Closes the longest idle connection of a listener that may have few; says whether there was one.
-    fn make_room_of(&mut self, endpoint: u32, cx: &Context<'_>) -> bool {
-        let idle_since = idle_since(&self.connections, None, cx.now);
-        let queue = self.idle_by_listener.get_mut(&endpoint);
-        let longest = queue.and_then(|queue| queue.longest(cx.now.mono_ns, idle_since));
-        let Some(key) = longest else { return false };
-        cx.counters.add(cx.counters.evicted, 1);
-        self.evict(key, cx.now);
-        true
-    }
-
-    /// Makes room at listeners that may have few connections, where another worker asked for it.
-    fn relieve_few(&mut self, cx: &Context<'_>) {
-        let few = |endpoint: &Endpoint| {
-            let few = endpoint.http.as_ref()?.few.as_ref()?;
-            few.is_short().then_some((few.clone(), endpoint.id))
-        };
-        let short: Vec<_> = self.endpoints.iter().filter_map(few).collect();
-        for (few, endpoint) in short {
-            // One of the workers is enough.
-            if few.end_shortage() && !self.make_room_of(endpoint, cx) {
-                few.note_shortage();
-            }
-        }
     }
 
     /// Whether the other workers should close idle connections, or such as hold too much; says so

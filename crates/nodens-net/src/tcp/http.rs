@@ -12,6 +12,7 @@ use crate::limits::{HTTP2_COST, SEND_EARLY};
 use crate::slots::Key;
 use nodens_core::config::HttpResponses;
 use nodens_core::{Client, Now, Transport, Verdict};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What a connection that speaks HTTP needs.
@@ -20,7 +21,7 @@ pub(super) struct Http {
     transport: Transport,
     responses: Option<HttpResponses>,
     /// Its place among those of its listener, which is given back with it.
-    _entry: Option<Entry>,
+    entry: Option<Entry>,
     /// What it takes of the memory of all connections by being open.
     fixed: Option<Fixed>,
     /// The last words are said.
@@ -35,7 +36,7 @@ impl Http {
             session: Session::new(http.rules),
             transport: http.transport,
             responses: http.responses,
-            _entry: entry,
+            entry,
             fixed: None,
             has_parted: false,
         }))
@@ -92,6 +93,13 @@ impl Connection {
         }
         let fixed = if is_taken || http.fixed.is_some() { 0 } else { HTTP2_COST };
         http.session.cost() + fixed
+    }
+
+    /// It is one of this client from now on.
+    pub(super) fn pass_entry(&mut self, client: IpAddr) {
+        if let Some(entry) = self.http_mut().and_then(|http| http.entry.as_mut()) {
+            entry.pass(client);
+        }
     }
 
     /// When [`Connection::expire_requests`] has something to do.

@@ -37,6 +37,11 @@ impl IdleQueue {
         self.entries.peek().map(|Reverse((noted, _))| *noted)
     }
 
+    /// Every connection, and some that are closed.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
+        self.entries.iter().map(|Reverse((_, key))| *key)
+    }
+
     /// Takes out the connection that has been idle for longest. `idle_since` says since when one is
     /// idle, or `None` if it is closed; a busy one is idle since `now_ns`.
     pub(crate) fn longest(

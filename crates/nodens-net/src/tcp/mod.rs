@@ -19,11 +19,13 @@ mod pressure;
 mod quota;
 mod rare;
 mod server;
+mod shares;
 mod streams;
 mod unsent;
 
 pub(crate) use connection::NEVER;
 pub(crate) use endpoint::{Endpoint, Times};
+pub(crate) use few::{Entry, Few, Open};
 pub(crate) use frame::{Frame, first_frame, refusal};
 pub(crate) use gauges::register_gauges;
 pub use leaving::HandedConnection;

@@ -124,6 +124,7 @@ impl TcpServer {
         let Some(connection) = self.connections.get_mut(key) else { return false };
         connection.addresses = named;
         connection.proxied = true;
+        connection.pass_entry(client);
         connection.rare_mut().holding = None;
         connection.tidy_rare();
         self.idle_by_group.enter(client, key, cx.now.mono_ns);

@@ -7,7 +7,7 @@ mod frames;
 mod grpc;
 mod leaving;
 
-use super::client::{assert_answered, question};
+use super::client::{PATIENCE, assert_answered, question};
 use super::server::{Server, eventually};
 use super::upstream::{Act, Upstream, gate};
 use clients::{One, Two};
@@ -253,6 +253,48 @@ fn of_few_connections_one_makes_room_for_one_whichever_workers_have_them() {
     // Of those that came when all places were taken, some were served.
     assert!(clients.len() > 16, "{}", clients.len());
     server.stop();
+}
+
+#[test]
+fn no_client_keeps_all_of_few_connections() {
+    for workers in [1, 4] {
+        let silent = Upstream::start(|asked| match asked.name().starts_with("held") {
+            true => Vec::new(),
+            false => vec![Act::Send(asked.answer())],
+        });
+        let forward = format!("forward . {} {{\n  read_timeout 60s\n }}", silent.address);
+        let few = format!(" https {{\n  max_connections 8\n }}\n {forward}");
+        let corefile = COREFILE.replace(" whoami", &few);
+        let server = Server::of(workers, &corefile, Options::default(), &Default::default());
+        let hold = |mut client: One, name: &str| {
+            client.send_get(&question(1, &format!("{name} A")));
+            client
+        };
+        let held: Vec<_> = (0..8)
+            .map(|n| hold(One::connect(server.address()), &format!("held{n}.test")))
+            .collect();
+        let waits = |name: String| _ = eventually(&name, || silent.knows_of(&name));
+        (0..8).for_each(|n| waits(format!("held{n}.test.")));
+        let mut others = Vec::new();
+        for n in 1..=6 {
+            let connect = || One::connect_from([127, 0, n, 1], server.address());
+            // One of another worker makes room for the next one.
+            let until = Instant::now() + PATIENCE;
+            let mut client = connect();
+            while !client.tries(&query(1)) {
+                assert!(workers > 1 && Instant::now() < until, "client {n} of {workers} workers");
+                client = connect();
+            }
+            others.push(hold(client, &format!("held.n{n}.test")));
+            waits(format!("held.n{n}.test."));
+        }
+        // Nobody has more than a share, and all wait.
+        assert!(!One::connect_from([127, 0, 7, 1], server.address()).tries(&query(1)));
+        assert!(!One::connect(server.address()).tries(&query(1)));
+        let left = held.iter().filter(|client| client.is_open()).count();
+        assert_eq!((left, others.iter().filter(|client| client.is_open()).count()), (2, 6));
+        server.stop();
+    }
 }
 
 #[test]

@@ -285,6 +285,53 @@ fn no_more_connections_are_open_than_the_corefile_allows() {
 }
 
 #[test]
+fn no_client_keeps_all_connections_of_a_listener() {
+    for workers in [1, 4] {
+        let authority = Authority::new();
+        let corefile = corefile(&authority, "quic {\n max_connections 4\n }\n whoami");
+        let zones = nodens_core::config::BuildOptions::default();
+        let server = Server::of(workers, &corefile, Options::default(), &zones);
+        let config = client(&authority);
+        // A query of which one octet is there: none of them is idle.
+        let mut held: Vec<_> = (0..4)
+            .map(|_| {
+                let mut client = QuicClient::connect(server.address(), &config);
+                assert_answered(&client.ask(ASKED).unwrap());
+                client.send(&[0], false).unwrap();
+                client.drive_for(Duration::from_millis(30));
+                client
+            })
+            .collect();
+        let mut others = Vec::new();
+        for n in 1..=3 {
+            // One of another worker may have made room a moment too late.
+            let until = Instant::now() + PATIENCE;
+            let mut client = loop {
+                let mut client = QuicClient::new_from([127, 0, n, 1], server.address(), &config);
+                client.drive("the handshake", |client| client.is_open);
+                if let Some(answer) = client.ask(ASKED) {
+                    assert_answered(&answer);
+                    break client;
+                }
+                assert!(workers > 1 && Instant::now() < until, "{n}, {workers}: {:?}", client.lost);
+            };
+            client.send(&[0], false).unwrap();
+            client.drive_for(Duration::from_millis(30));
+            others.push(client);
+        }
+        // Nobody has more than a share.
+        let mut last = QuicClient::new_from([127, 0, 9, 1], server.address(), &config);
+        last.drive("the handshake", |client| client.is_open);
+        assert!(last.lost.is_some());
+        held.iter_mut().for_each(|client| client.drive_for(Duration::from_millis(20)));
+        let codes: Vec<_> = held.iter().filter_map(QuicClient::closed_with).collect();
+        assert_eq!(codes, [4, 4, 4]);
+        assert!(others.iter().all(|client| client.lost.is_none()));
+        server.stop();
+    }
+}
+
+#[test]
 fn a_client_has_no_more_connections_than_one_may_have() {
     let options = Options { connections_per_client: Some(3), ..Options::default() };
     let (server, config) = start_one("whoami", options);

@@ -8,7 +8,7 @@ use quinn_proto::{
     EndpointConfig, Event, ReadError, StreamEvent, StreamId, TransportConfig, VarInt,
 };
 use std::collections::HashMap;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,12 @@ pub(crate) fn config_of(
 impl QuicClient {
     /// Begins, and sends nothing yet.
     pub(crate) fn new(server: SocketAddr, config: &ClientConfig) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Self::new_from([127, 0, 0, 1], server, config)
+    }
+
+    /// The same from this address.
+    pub(crate) fn new_from(client: [u8; 4], server: SocketAddr, config: &ClientConfig) -> Self {
+        let socket = UdpSocket::bind((IpAddr::from(client), 0)).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
         let connected = endpoint.connect(Instant::now(), config.clone(), server, "dns.example");
@@ -118,7 +123,8 @@ impl QuicClient {
         while let Some(event) = self.connection.poll() {
             match event {
                 Event::Connected => self.is_open = true,
-                Event::ConnectionLost { reason } => self.lost = Some(reason),
+                // To what it says then comes a stateless reset.
+                Event::ConnectionLost { reason } => _ = self.lost.get_or_insert(reason),
                 Event::Stream(StreamEvent::Readable { id }) if self.reads => self.read(id),
                 _ => {}
             }

@@ -8,6 +8,7 @@ use h2::SendStream;
 use h2::client::{ResponseFuture, SendRequest};
 use http::{HeaderMap, Request};
 use nodens_wire::Message;
+use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -44,7 +45,18 @@ pub(super) struct One {
 
 impl One {
     pub(super) fn connect(server: SocketAddr) -> Self {
-        let stream = TcpStream::connect(server).unwrap();
+        Self::of(TcpStream::connect(server).unwrap())
+    }
+
+    /// From this address.
+    pub(super) fn connect_from(client: [u8; 4], server: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((client, 0)).into()).unwrap();
+        socket.connect(&server.into()).unwrap();
+        Self::of(socket.into())
+    }
+
+    fn of(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -136,6 +148,14 @@ impl One {
     pub(super) fn ends(&mut self) -> bool {
         let mut rest = Vec::new();
         !matches!(self.stream.read_to_end(&mut rest), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Whether the server has not closed, and nothing waits to be read.
+    pub(super) fn is_open(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     pub(super) fn is_closed(&mut self) -> bool {
