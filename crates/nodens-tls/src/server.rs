@@ -57,7 +57,7 @@ enum Source {
 #[derive(Debug)]
 pub struct Server {
     source: Source,
-    /// What stays when the files change: sessions can be resumed, and secrets go to the same file.
+    /// What stays when the files change: secrets go to the same file.
     kept: Kept,
     configs: ArcSwap<Loaded>,
 }
@@ -68,20 +68,27 @@ struct Loaded {
     configs: Vec<Arc<ServerConfig>>,
     /// What the files had in them.
     contents: Contents,
+    tickets: Tickets,
 }
+
+/// With these sessions are resumed. The keys live for hours and are replaced by themselves.
+type Tickets = Arc<dyn ProducesTickets>;
 
 #[derive(Debug)]
 struct Kept {
     provider: Arc<CryptoProvider>,
-    /// Its keys live for hours and are replaced by themselves.
-    tickets: Arc<dyn ProducesTickets>,
     key_log: Option<Arc<FileLog>>,
 }
 
 impl Kept {
-    fn finish(&self, mut config: ServerConfig, protocol: Protocol) -> Arc<ServerConfig> {
+    fn finish(
+        &self,
+        mut config: ServerConfig,
+        protocol: Protocol,
+        tickets: &Tickets,
+    ) -> Arc<ServerConfig> {
         config.alpn_protocols = protocol.names();
-        config.ticketer = self.tickets.clone();
+        config.ticketer = tickets.clone();
         config.send_tls13_tickets = 1;
         if let Some(log) = &self.key_log {
             config.key_log = log.clone();
@@ -101,12 +108,10 @@ impl Server {
             let unwritable = |source| LoadError::Write { path: path.to_owned(), source };
             FileLog::open(path).map(Arc::new).map_err(unwritable)
         });
-        let kept = Kept {
-            provider: Arc::new(ring::default_provider()),
-            tickets: ring::Ticketer::new().map_err(unusable)?,
-            key_log: key_log.transpose()?,
-        };
-        let configs = ArcSwap::from_pointee(load(&files, &kept)?);
+        let provider = Arc::new(ring::default_provider());
+        let kept = Kept { provider, key_log: key_log.transpose()? };
+        let tickets = ring::Ticketer::new().map_err(unusable)?;
+        let configs = ArcSwap::from_pointee(load((&files, contents(&files)?), &kept, tickets)?);
         Ok(Self { source: Source::Files(files), kept, configs })
     }
 
@@ -118,13 +123,13 @@ impl Server {
         let path = managed.storage().root().to_owned();
         let unusable = |source| LoadError::Unusable { path: path.clone(), source };
         let tickets = ring::Ticketer::new().map_err(unusable)?;
-        let kept = Kept { provider: Arc::new(ring::default_provider()), tickets, key_log: None };
+        let kept = Kept { provider: Arc::new(ring::default_provider()), key_log: None };
         let config = |protocol: Protocol| {
             let builder = builder(&kept).map_err(unusable)?.with_no_client_auth();
-            Ok(kept.finish(builder.with_cert_resolver(managed.clone()), protocol))
+            Ok(kept.finish(builder.with_cert_resolver(managed.clone()), protocol, &tickets))
         };
         let configs: Result<_, _> = Protocol::ALL.into_iter().map(config).collect();
-        let loaded = Loaded { configs: configs?, contents: Contents::default() };
+        let loaded = Loaded { configs: configs?, contents: Contents::default(), tickets };
         let source = Source::Managed(managed);
         Ok(Self { source, kept, configs: ArcSwap::from_pointee(loaded) })
     }
@@ -146,16 +151,25 @@ impl Server {
     }
 
     /// Reads the files again; says whether they changed. New connections get what is in them now, those
-    /// that are open keep what they began with.
+    /// that are open keep what they began with. Sessions can still be resumed, but not with other
+    /// authorities: nobody verifies the certificate of a client again that has a ticket.
     ///
     /// # Errors
     /// As of [`Server::load`]; what was read before stays in use.
     pub fn reload(&self) -> Result<bool, LoadError> {
         let Source::Files(files) = &self.source else { return Ok(false) };
-        if self.configs.load().contents == contents(files)? {
+        let (before, contents) = (self.configs.load(), contents(files)?);
+        if before.contents == contents {
             return Ok(false);
         }
-        self.configs.store(Arc::new(load(files, &self.kept)?));
+        let tickets = match authorities(&before.contents) == authorities(&contents) {
+            true => before.tickets.clone(),
+            false => ring::Ticketer::new().map_err(|source| LoadError::Unusable {
+                path: files.certificate.clone(),
+                source,
+            })?,
+        };
+        self.configs.store(Arc::new(load((files, contents), &self.kept, tickets)?));
         Ok(true)
     }
 
@@ -174,9 +188,17 @@ fn contents(files: &ServerFiles) -> Result<Contents, LoadError> {
     files::contents([Some(&files.certificate), Some(&files.key), files.authorities.as_ref()])
 }
 
-fn load(files: &ServerFiles, kept: &Kept) -> Result<Loaded, LoadError> {
-    // Before they are parsed: what changes meanwhile is seen the next time.
-    let contents = contents(files)?;
+/// What the file of authorities has in it, if there is one.
+fn authorities(contents: &Contents) -> Option<&Vec<u8>> {
+    contents.get(2)
+}
+
+/// `contents` was read before the files are parsed: what changes meanwhile is seen the next time.
+fn load(
+    (files, contents): (&ServerFiles, Contents),
+    kept: &Kept,
+    tickets: Tickets,
+) -> Result<Loaded, LoadError> {
     let chain = files::certificates(&files.certificate)?;
     let key = files::private_key(&files.key)?;
     let verifier = clients::verifier(files, &kept.provider)?;
@@ -188,10 +210,10 @@ fn load(files: &ServerFiles, kept: &Kept) -> Result<Loaded, LoadError> {
             None => builder.with_no_client_auth(),
         };
         let config = builder.with_single_cert(chain.clone(), key.clone_key()).map_err(unusable)?;
-        Ok(kept.finish(config, protocol))
+        Ok(kept.finish(config, protocol, &tickets))
     };
     let configs: Result<_, _> = Protocol::ALL.into_iter().map(config).collect();
-    Ok(Loaded { configs: configs?, contents })
+    Ok(Loaded { configs: configs?, contents, tickets })
 }
 
 #[cfg(test)]

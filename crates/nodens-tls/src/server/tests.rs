@@ -1,5 +1,10 @@
 use super::*;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, IsCa, KeyPair,
+    generate_simple_self_signed,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConnection};
 use std::fs;
 use std::path::Path;
 
@@ -30,6 +35,64 @@ fn changed_files_are_taken_up_and_damaged_ones_are_not() {
     let error = server.reload().unwrap_err().to_string();
     assert!(error.ends_with("cert.pem: expected certificates in PEM format"), "{error}");
     assert!(Arc::ptr_eq(&second, &server.config(Protocol::Dot).unwrap()));
+}
+
+fn authority() -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// How the handshake of a client goes that has taken tickets before.
+fn handshake(client: &Arc<ClientConfig>, server: &Server) -> Result<HandshakeKind, rustls::Error> {
+    let name = "a.example".try_into().unwrap();
+    let mut client = ClientConnection::new(client.clone(), name).unwrap();
+    let mut server = ServerConnection::new(server.config(Protocol::Dot).unwrap()).unwrap();
+    for _ in 0..4 {
+        let mut octets = Vec::new();
+        client.write_tls(&mut octets).unwrap();
+        server.read_tls(&mut &octets[..]).unwrap();
+        server.process_new_packets()?;
+        let mut octets = Vec::new();
+        server.write_tls(&mut octets).unwrap();
+        client.read_tls(&mut &octets[..]).unwrap();
+        client.process_new_packets()?;
+    }
+    Ok(server.handshake_kind().unwrap())
+}
+
+#[test]
+fn a_client_that_is_trusted_no_more_gets_in_with_no_ticket() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = write(folder.path(), "a.example");
+    let (trusted, other) = (authority(), authority());
+    let path = folder.path().join("clients.pem");
+    fs::write(&path, trusted.pem()).unwrap();
+    (files.authorities, files.client_auth) = (Some(path.clone()), ClientAuth::RequireAndVerify);
+    let server = Server::load(files.clone()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::default().signed_by(&key, &trusted).unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let client = |chain: &Path| {
+        let mut roots = RootCertStore::empty();
+        roots.add(files::certificates(chain).unwrap().remove(0)).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = builder.with_root_certificates(roots);
+        let chain = vec![certificate.der().clone()];
+        Arc::new(builder.with_client_auth_cert(chain, key.clone_key()).unwrap())
+    };
+    let client = client(&files.certificate);
+    assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Full);
+    assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Resumed);
+    fs::write(&path, other.pem()).unwrap();
+    assert!(server.reload().unwrap());
+    handshake(&client, &server).unwrap_err();
+    fs::write(&path, trusted.pem()).unwrap();
+    assert!(server.reload().unwrap());
+    assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Full);
+    assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Resumed);
 }
 
 #[test]
