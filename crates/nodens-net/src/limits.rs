@@ -40,6 +40,9 @@ pub const IDLE_LOOKS_MAX: u32 = 10;
 /// served meanwhile, but for its connections, so there is time to recover.
 pub const UNHEALTHY_AFTER: Duration = Duration::from_secs(5);
 
+/// Octets that are read and dropped of a client whose connection has ended, while its own end is awaited:
+/// it may have been sending queries, or a long body.
+pub const DROPPED_MAX: usize = 1 << 20;
 /// Connections the kernel completes before they are accepted.
 pub const BACKLOG: i32 = 4096;
 /// Connections accepted from one listener before other sockets get their turn.

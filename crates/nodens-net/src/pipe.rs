@@ -191,6 +191,11 @@ impl Pipe {
         }
     }
 
+    /// Reads from the socket what nobody takes, as it is.
+    pub(crate) fn read_raw(&self, buffer: &mut [u8]) -> io::Result<Received> {
+        received(self.socket().read(buffer))
+    }
+
     /// Looks at what has arrived on the socket, which stays there.
     pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<Received> {
         received(self.socket().peek(buffer))

@@ -57,8 +57,10 @@ pub(crate) struct Connection {
     pub(super) strained: bool,
     /// What it needs while it is not like most.
     pub(super) rare: Option<Box<Rare>>,
-    /// The end of the stream is sent, and the client has yet to take what is in front of it.
+    /// The end of the stream is sent, and the client has yet to take what is in front of it, or to end.
     pub(super) lingering: bool,
+    /// The client has ended.
+    pub(super) ended: bool,
 }
 
 const _: () = assert!(size_of::<Connection>() <= CONNECTION_LEN);
@@ -93,6 +95,7 @@ impl Connection {
             strained: false,
             rare: None,
             lingering: false,
+            ended: false,
         }
     }
 
@@ -134,7 +137,7 @@ impl Connection {
     pub(crate) fn wanted(&self) -> Interest {
         // What waits for its turn would be announced again and again.
         let waits = self.in_turn && self.pipe.is_handshaking();
-        let read = !self.is_deaf() && !self.is_full() && !waits;
+        let read = self.awaits_end() || (!self.is_deaf() && !self.is_full() && !waits);
         // Before its end a handshake says itself whether it has something to send.
         Interest { read, write: !self.pipe.output.is_empty() && !self.pipe.is_handshaking() }
     }
@@ -251,6 +254,6 @@ impl Connection {
         let deadline = now.mono_ns.saturating_add(self.times.write);
         // Of what the kernel holds now, the client has taken nothing.
         let written = self.pipe.unacknowledged().unwrap_or(0);
-        self.rare_mut().taking = Some(Taking { deadline, written, taken: 0 });
+        self.rare_mut().taking = Some(Taking { deadline, written, taken: 0, dropped: None });
     }
 }

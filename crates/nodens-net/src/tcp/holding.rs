@@ -4,7 +4,8 @@ use super::connection::{Connection, NEVER};
 use super::server::{TcpServer, mark};
 use super::unsent::{Holding, Unsent};
 use crate::context::Context;
-use crate::limits::{HELD_FREE, RECEIVE_COST, SENT_UNSEEN};
+use crate::limits::{DROPPED_MAX, HELD_FREE, RECEIVE_COST, SENT_UNSEEN};
+use crate::pipe::Received;
 use crate::poll::Poll;
 use crate::slots::Key;
 use nodens_core::Now;
@@ -48,22 +49,41 @@ impl Connection {
         dooms
     }
 
-    /// Ends the stream and waits until the client has taken what is in front of the end; says
-    /// `false` if there is nothing to wait for.
+    /// Ends the stream and waits until the client has taken what is in front of the end, and has ended
+    /// too if it may be sending more; says `false` if there is nothing to wait for.
     ///
     /// A connection that just closed would have the kernel hold this for minutes, and no budget
-    /// would know of it; one that is reset would cut an answer off.
-    fn linger(&mut self, now: Now, books: (&Arc<Unsent>, usize, Key)) -> bool {
+    /// would know of it; one that is reset would cut an answer off. The kernel resets one that is
+    /// closed while octets of the client are not read, or come later (RFC 9112 section 9.6).
+    fn linger(&mut self, now: Now, sends_more: bool, books: (&Arc<Unsent>, usize, Key)) -> bool {
         if !self.lingering {
             _ = self.account(books);
-            let waits = self.is_entered() || self.has_said_goodbye();
+            let awaits_end = sends_more && !self.ended;
+            let waits = awaits_end || self.is_entered() || self.has_said_goodbye();
             if !waits || self.pipe.shutdown().is_err() {
                 return false;
             }
             self.await_client(now);
+            if let Some(taking) = self.taking_mut().filter(|_| awaits_end) {
+                taking.dropped = Some(0);
+            }
+        } else if let Some(taking) = self.taking_mut().filter(|_| !sends_more) {
+            taking.dropped = None;
         }
         (self.closing, self.lingering) = (true, true);
-        self.is_owed_rest()
+        self.is_owed_rest() || self.awaits_end()
+    }
+
+    /// Whether the client's end is awaited: what comes before it is dropped.
+    pub(super) fn awaits_end(&self) -> bool {
+        self.lingering && self.taking().is_some_and(|taking| taking.dropped.is_some())
+    }
+
+    /// So many octets more were dropped. After too many it does not wait for the end any more.
+    fn count_dropped(&mut self, octets: usize) {
+        let Some(taking) = self.taking_mut() else { return };
+        let dropped = taking.dropped.map(|dropped| dropped.saturating_add(octets));
+        taking.dropped = dropped.filter(|dropped| *dropped <= DROPPED_MAX);
     }
 
     /// Whether the kernel holds anything that the client has not acknowledged, beside the end of the
@@ -112,10 +132,29 @@ impl TcpServer {
         }
     }
 
+    /// Reads what a client sends behind the end of its connection, which nobody takes. Says as
+    /// [`TcpServer::read`] that nothing is left to be taken.
+    pub(super) fn drop_input(&mut self, key: Key) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        match connection.pipe.read_raw(&mut self.scratch) {
+            Ok(Received::Octets(len)) => {
+                connection.count_dropped(len);
+                mark(&mut self.dirty, connection, key);
+            }
+            Ok(Received::Nothing) => {}
+            // Both sides have ended. The kernel sends what is left.
+            Ok(Received::End) | Err(_) => self.close(key),
+        }
+        false
+    }
+
     /// Closes a connection to which nothing is owed, once its client has taken all answers.
     pub(super) fn finish(&mut self, key: Key, now: Now, poll: &Poll) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        if connection.linger(now, (&self.unsent, self.worker, key)) {
+        // Where all connections end, or those of a listener, all that had come was taken.
+        let is_served = self.endpoints.iter().any(|own| own.id == connection.endpoint);
+        let sends_more = is_served && !self.ending;
+        if connection.linger(now, sends_more, (&self.unsent, self.worker, key)) {
             self.rearm(key, poll);
         } else {
             self.close(key);
@@ -132,7 +171,7 @@ impl TcpServer {
             // What the client does not take at once it is not told.
             _ = connection.flush(now);
         }
-        if is_first && connection.is_idle() && connection.linger(now, books) {
+        if is_first && connection.is_idle() && connection.linger(now, false, books) {
             connection.queued = NEVER;
             mark(&mut self.dirty, connection, key);
         } else if connection.is_idle() && !connection.is_owed_rest() {

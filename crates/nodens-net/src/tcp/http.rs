@@ -122,7 +122,7 @@ impl Connection {
 
     /// Its client sends no more.
     pub(super) fn end_input(&mut self) {
-        self.closing = true;
+        (self.closing, self.ended) = (true, true);
         if let Some(http) = self.http_mut() {
             http.session.end();
         }

@@ -3,7 +3,7 @@
 use super::addresses::Addresses;
 use super::connection::Connection;
 use super::endpoint::Endpoint;
-use super::server::{TcpServer, mark};
+use super::server::{TcpServer, keep_buffer, mark};
 use crate::context::Context;
 use crate::handover::passes_connections;
 use crate::listeners::ListenerAddress;
@@ -91,6 +91,11 @@ impl TcpServer {
         let Some(stream) = stream else { return };
         // An heir that is gone takes nothing: the connection closes.
         _ = heir.send(HandedConnection { stream, listener, input, asked });
+    }
+
+    pub(super) fn close(&mut self, key: Key) {
+        let Some(connection) = self.take_out(key) else { return };
+        keep_buffer(&mut self.spare, connection.input);
     }
 
     /// A connection that is of this server no more.

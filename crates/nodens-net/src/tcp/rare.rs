@@ -27,6 +27,8 @@ pub(super) struct Taking {
     pub(super) written: u64,
     /// How many of them the client had taken when `deadline` was set.
     pub(super) taken: u64,
+    /// Octets of the client that were dropped, while its end is awaited.
+    pub(super) dropped: Option<usize>,
 }
 
 impl Connection {
@@ -48,6 +50,10 @@ impl Connection {
 
     pub(super) fn taking(&self) -> Option<&Taking> {
         self.rare.as_ref()?.taking.as_ref()
+    }
+
+    pub(super) fn taking_mut(&mut self) -> Option<&mut Taking> {
+        self.rare.as_mut()?.taking.as_mut()
     }
 
     pub(super) fn tlvs(&self) -> Option<&Arc<[u8]>> {

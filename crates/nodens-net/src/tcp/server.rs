@@ -141,7 +141,8 @@ impl TcpServer {
 
     /// Handles what epoll says about a connection.
     pub(crate) fn ready(&mut self, key: Key, ready: Ready, cx: &mut Context<'_>) {
-        if ready.broken {
+        let awaits_end = self.connections.get(key).is_some_and(Connection::awaits_end);
+        if ready.broken && !awaits_end {
             // Reset, or shut both ways: no answer can reach the client.
             self.close(key);
         } else if ready.readable && !self.puts_off(key) {
@@ -156,6 +157,9 @@ impl TcpServer {
     /// is announced again. Says whether there may be something left.
     pub(super) fn read(&mut self, key: Key, cx: &mut Context<'_>) -> bool {
         let Some(connection) = self.connections.get_mut(key) else { return false };
+        if connection.awaits_end() {
+            return self.drop_input(key);
+        }
         if connection.is_deaf() || connection.is_full() {
             // Full: closed and broken connections are announced whether watched for or not.
             mark(&mut self.dirty, connection, key);
@@ -378,11 +382,6 @@ impl TcpServer {
             self.deadlines.push(Reverse((deadline, key)));
         }
     }
-
-    pub(super) fn close(&mut self, key: Key) {
-        let Some(connection) = self.take_out(key) else { return };
-        keep_buffer(&mut self.spare, connection.input);
-    }
 }
 
 pub(super) fn mark(dirty: &mut Vec<Key>, connection: &mut Connection, key: Key) {
@@ -392,7 +391,7 @@ pub(super) fn mark(dirty: &mut Vec<Key>, connection: &mut Connection, key: Key) 
     }
 }
 
-fn keep_buffer(spare: &mut Vec<Vec<u8>>, mut buffer: Vec<u8>) {
+pub(super) fn keep_buffer(spare: &mut Vec<Vec<u8>>, mut buffer: Vec<u8>) {
     if (1..=SPARE_BUFFER_LEN).contains(&buffer.capacity()) && spare.len() < SPARE_BUFFERS {
         buffer.clear();
         spare.push(buffer);

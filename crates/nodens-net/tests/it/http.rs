@@ -111,6 +111,25 @@ fn what_gets_no_dns_response_gets_one_of_http() {
 }
 
 #[test]
+fn a_request_that_is_not_heard_out_is_answered_and_read_to_its_end() {
+    let server = Server::start(COREFILE);
+    let long = "x".repeat(400_000);
+    for octets in [
+        format!("POST /dns-query HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\n{long}"),
+        format!("GET / HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"),
+        format!("GET /\r\n{long}"),
+    ] {
+        let mut one = One::connect(server.address());
+        // Slowly: the response is sent long before the last octet.
+        assert!(octets.as_bytes().chunks(40_000).all(|own| one.sends_slowly(own)));
+        let reply = one.receive();
+        assert!((400..500).contains(&reply.status), "{reply:?}");
+        assert!(one.is_closed());
+    }
+    server.stop();
+}
+
+#[test]
 fn transfers_are_refused() {
     let server = Server::start(
         "https://.:0 {\n bind 127.0.0.1\n transfer {\n  to *\n }\n hosts {\n  192.0.2.1 a.test\n }\n}",

@@ -1,13 +1,16 @@
 //! Questions in streams, and clients that do not behave.
 
-use super::client::{Stream, ask_tcp, ask_udp, assert_answered, framed, question};
+use super::client::{
+    PATIENCE, Stream, ask_tcp, ask_udp, assert_answered, framed, question, read_message,
+};
 use super::server::{Server, WORKERS, eventually};
 use super::upstream::{Act, Upstream, gate};
 use super::upstreams::WAITS;
 use nodens_core::config::BuildOptions;
 use nodens_net::Options;
-use nodens_wire::{Flags, Header, Opcode, Rcode};
+use nodens_wire::{Flags, Header, Message, Opcode, Rcode};
 use rustix::thread::CpuSet;
+use socket2::{Domain, Socket, Type};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -616,4 +619,51 @@ fn a_client_whose_connections_all_wait_for_an_answer_gets_no_more() {
         assert_eq!(stream.receive().id, id);
     }
     server.stop();
+}
+
+#[test]
+fn responses_arrive_whole_although_more_was_sent_than_is_read() {
+    let upstream = Upstream::start(|asked| vec![Act::Send(asked.long_answer(2_400))]);
+    let forward = format!("forward . {} {{\n force_tcp\n }}", upstream.address);
+    let server = Server::start(&format!(
+        ".:0 {{\n bind 127.0.0.1\n timeouts {{\n maxtcpqueries 3\n }}\n {forward}\n}}"
+    ));
+    // More queries than may be asked, and a message that is too long behind one.
+    let long = [vec![0xff; 2], vec![0; 60_000]].concat();
+    let many: Vec<u8> = (3..2000).flat_map(|id| framed(&question(id, "big.test TXT"))).collect();
+    for (asked, behind) in [(3, many), (1, long)] {
+        // What the server writes has no room at the client until that reads.
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(2048).unwrap();
+        socket.connect(&server.address().into()).unwrap();
+        let mut client = Stream(socket.into());
+        client.0.set_read_timeout(Some(PATIENCE)).unwrap();
+        let queries = (0..asked).flat_map(|id| framed(&question(id, "big.test TXT")));
+        let octets: Vec<u8> = queries.chain(behind).collect();
+        client.0.write_all(&octets).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let mut octets = Vec::new();
+        client.0.read_to_end(&mut octets).unwrap();
+        let mut rest = &octets[..];
+        let messages = std::iter::from_fn(|| {
+            let wire = read_message(&mut rest).ok()?;
+            Some(Message::parse(&wire).unwrap())
+        });
+        assert_eq!(messages.filter(|own| own.answer.len() > 5).count(), asked.into());
+        drop(client);
+        eventually("the end", || server.count("nodens_tcp_connections") == 0);
+    }
+    server.stop();
+}
+
+#[test]
+fn a_stop_waits_for_no_client_to_end() {
+    let corefile = ".:0 {\n bind 127.0.0.1\n timeouts {\n  maxtcpqueries 1\n }\n whoami\n}";
+    let server = Server::start(corefile);
+    let mut client = Stream::connect(server.address());
+    assert_answered(&client.ask("example.org A"));
+    assert!(client.is_closed());
+    let began = Instant::now();
+    server.runtime.shutdown(Duration::from_secs(10));
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }

@@ -113,6 +113,13 @@ impl One {
         }
     }
 
+    /// Whether the server takes these octets; waits a moment then.
+    pub(super) fn sends_slowly(&mut self, octets: &[u8]) -> bool {
+        let is_taken = self.stream.write_all(octets).is_ok();
+        std::thread::sleep(Duration::from_millis(5));
+        is_taken
+    }
+
     /// Whether a query is answered, and the connection is not closed instead.
     pub(super) fn tries(&mut self, message: &[u8]) -> bool {
         let head = format!(
