@@ -200,6 +200,9 @@ pub const QUIC_DATAGRAM_MAX: usize = 1500;
 /// Octets of datagrams with stream data that a connection may hold before all of it is read. What is
 /// received stays in the datagram it came in, however little of it is of use.
 pub const QUIC_UNREAD_MAX: usize = 256 << 10;
+/// Octets of datagrams with parts of the handshake of a connection: certificates of a client have a quarter of it,
+/// and are sent again where they are lost. Behind the handshake nobody sends such.
+pub const QUIC_TLS_MAX: usize = 64 << 10;
 /// What a connection over QUIC is reckoned to hold beside its messages, in octets: its keys, and the
 /// tables that it begins with. Check: `a_connection_holds_what_is_reckoned_with`
 pub const QUIC_COST: usize = 20 << 10;

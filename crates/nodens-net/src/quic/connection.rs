@@ -193,11 +193,22 @@ impl Connection {
 
     /// Takes a datagram of so many octets. What it has of streams stays in it until that is read.
     pub(super) fn hear(&mut self, event: ConnectionEvent, len: usize) {
-        let before = self.quinn.stats().frame_rx.stream;
+        let before = self.quinn.stats().frame_rx;
         self.quinn.handle_event(event);
-        if self.quinn.stats().frame_rx.stream != before {
+        let now = self.quinn.stats().frame_rx;
+        if now.stream != before.stream {
             self.unread.add(len);
         }
+        if now.crypto != before.crypto {
+            self.unread.add_tls(len);
+        }
+    }
+
+    /// The handshake is over.
+    pub(super) fn open(&mut self) {
+        self.phase = Phase::Open;
+        self.half_open = None;
+        self.unread.end_handshake();
     }
 
     /// Notes whether more may come on a stream.
@@ -210,9 +221,11 @@ impl Connection {
         self.unread.note_taken(self.accepted, if some_wait { self.streams_max } else { 0 });
     }
 
-    /// Whether it holds more that cannot be read than its streams need, each with a packet.
+    /// Whether it holds more that cannot be read than its streams need, each with a packet, or than a
+    /// handshake has.
     pub(super) fn is_clogged(&self) -> bool {
-        self.unread.octets() > QUIC_UNREAD_MAX.max(self.streams_max as usize * QUIC_DATAGRAM_MAX)
+        let streams = QUIC_UNREAD_MAX.max(self.streams_max as usize * QUIC_DATAGRAM_MAX);
+        self.unread.octets() > streams || self.unread.has_too_much_tls()
     }
 
     /// A query has come whole, or a response is taken.

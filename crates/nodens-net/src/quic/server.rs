@@ -296,8 +296,7 @@ impl QuicServer {
         if connection.phase != Phase::Handshake {
             return;
         }
-        connection.phase = Phase::Open;
-        connection.half_open = None;
+        connection.open();
         if !self.seat(key, cx)
             && let Some(connection) = self.connections.get_mut(key)
         {

@@ -5,6 +5,7 @@
 //! open then have been read to their ends. So datagrams are counted in two parts, and the earlier one goes
 //! as soon as those streams have ended: also of a client that always has some open.
 
+use crate::limits::QUIC_TLS_MAX;
 use quinn_proto::StreamId;
 use std::collections::HashSet;
 
@@ -19,6 +20,9 @@ pub(super) struct Unread {
     elders_end: u64,
     /// Octets of the earlier and of the later part.
     octets: [usize; 2],
+    /// Octets of datagrams with parts of the handshake, or of what a client sends in the place of such later:
+    /// TLS has nothing to say then, and QUIC keeps what has gaps in front of it.
+    of_tls: usize,
 }
 
 impl Unread {
@@ -27,10 +31,25 @@ impl Unread {
         self.octets[1] += octets;
     }
 
+    /// A datagram has come with a part of the handshake.
+    pub(super) fn add_tls(&mut self, octets: usize) {
+        self.of_tls += octets;
+    }
+
+    /// The handshake is over, and all of it is read.
+    pub(super) fn end_handshake(&mut self) {
+        self.of_tls = 0;
+    }
+
+    /// Whether more parts of a handshake have come than it has.
+    pub(super) fn has_too_much_tls(&self) -> bool {
+        self.of_tls > QUIC_TLS_MAX
+    }
+
     /// What may be held.
     pub(super) fn octets(&self) -> usize {
         let [earlier, later] = self.octets;
-        earlier + later
+        earlier + later + self.of_tls
     }
 
     /// Notes whether more may come on a stream.
@@ -94,6 +113,22 @@ mod tests {
             unread.note_taken(index + 1, 0);
             assert_eq!(unread.octets() as u64, (index + 1) * 100);
         }
+    }
+
+    #[test]
+    fn what_is_in_the_place_of_a_handshake_is_held_for_good() {
+        let mut unread = Unread::default();
+        unread.add_tls(QUIC_TLS_MAX);
+        assert_eq!((unread.octets(), unread.has_too_much_tls()), (QUIC_TLS_MAX, false));
+        unread.end_handshake();
+        assert_eq!(unread.octets(), 0);
+        for _ in 0..=QUIC_TLS_MAX / 100 {
+            assert!(!unread.has_too_much_tls());
+            unread.add_tls(100);
+            // All streams are read to their ends.
+            unread.note_taken(1, 0);
+        }
+        assert!(unread.has_too_much_tls() && unread.octets() > QUIC_TLS_MAX);
     }
 
     #[test]

@@ -7,7 +7,9 @@ use super::server::{Server, eventually};
 use super::transfer::Endpoints;
 use super::upstream::{Act, Upstream, gate};
 use nodens_net::Options;
+use nodens_net::limits::HELD_STEP;
 use nodens_wire::{Message, Opcode, Rcode, Type};
+use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, ConnectionError, TransportConfig, VarInt};
 use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -434,6 +436,31 @@ fn clients_that_do_not_finish_their_handshake_take_no_place() {
     assert!(accepted <= 33 + 4, "{accepted}");
     assert_eq!(server.count("nodens_quic_connections"), 1);
     drop(forged);
+    server.stop();
+}
+
+#[test]
+fn parts_of_a_handshake_behind_a_gap_count() {
+    let authority = Authority::new();
+    let zones = nodens_core::config::BuildOptions::default();
+    let corefile = corefile(&authority, "whoami");
+    let server = Server::of(1, &corefile, Options::default(), &zones);
+    let mut tls = rustls::ClientConfig::clone(&authority.client(false));
+    // So many names that the first message of the handshake takes several packets.
+    tls.alpn_protocols = (0..50).map(|name| vec![name; 250]).collect();
+    let tls = QuicClientConfig::try_from(tls).unwrap();
+    let mut client = QuicClient::new(server.address(), &ClientConfig::new(Arc::new(tls)));
+    let packets = client.packets();
+    client.socket.connect(server.address()).unwrap();
+    client.socket.send(&packets[0]).unwrap();
+    let held = || server.count("nodens_tcp_held_bytes") as usize;
+    eventually("the connection to begin", || held() > 0);
+    let before = held();
+    packets[2..].iter().for_each(|packet| _ = client.socket.send(packet).unwrap());
+    let octets: usize = packets[2..].iter().map(Vec::len).sum();
+    assert!(octets > HELD_STEP, "{octets}");
+    // It is reckoned in whole pieces.
+    eventually("the packets to count", || held() >= before + octets / HELD_STEP * HELD_STEP);
     server.stop();
 }
 
