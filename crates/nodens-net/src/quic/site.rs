@@ -9,6 +9,7 @@ use crate::slots::Key;
 use crate::tcp::{Endpoint as Listener, Few};
 use nodens_core::ListenerKind;
 use nodens_core::config::QuicServer as Bounds;
+use nodens_core::limits::QUESTION_TIME_MAX;
 use nodens_tls::{Protocol, rustls};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
@@ -159,7 +160,9 @@ fn transport(listener: &Listener, streams_max: u32) -> TransportConfig {
         Protocol::Http3 => (HTTP3_SIDE_STREAMS_MAX, HTTP3_STREAM_WINDOW),
         _ => (0, QUIC_STREAM_WINDOW),
     };
-    let idle = Duration::from_nanos(listener.times.idle);
+    // For a connection whose client is gone. Those that are idle end before, by a deadline of their own; one whose
+    // query waits is not.
+    let idle = Duration::from_nanos(listener.times.idle).saturating_add(QUESTION_TIME_MAX);
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(IdleTimeout::try_from(idle).ok())

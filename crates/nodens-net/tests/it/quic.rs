@@ -705,6 +705,25 @@ fn acknowledgements_are_not_padded() {
 }
 
 #[test]
+fn a_query_that_takes_longer_than_connections_may_be_idle_is_answered() {
+    let upstream = Upstream::start(|asked| {
+        vec![Act::Wait(Duration::from_millis(2500)), Act::Send(asked.answer())]
+    });
+    let forward = format!("forward . {} {{\n read_timeout 4s\n }}", upstream.address);
+    let (server, config) = start(&format!("timeouts {{\n idle 1s\n }}\n {forward}"));
+    let mut client = QuicClient::connect(server.address(), &config);
+    let id = client.send(&query(), true).unwrap();
+    let began = Instant::now();
+    assert_answered(&client.response(id).unwrap());
+    assert!(began.elapsed() > Duration::from_secs(2));
+    // Then it ends as others do.
+    client.drive("the end", |_| false);
+    assert_eq!(client.closed_with(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    server.stop();
+}
+
+#[test]
 fn connections_that_never_ask_end_when_a_first_query_should_have_come() {
     let (server, config) = start("timeouts {\n read 1s\n idle 1h\n }\n whoami");
     let mut asks = QuicClient::connect(server.address(), &config);
