@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     times: Arc<Times>,
     /// When the next whole question must have arrived.
     read_deadline: u64,
+    /// That is because it has begun to arrive, or is the first one.
+    has_begun: bool,
     /// Octets the kernel has taken since it was last asked what it still holds.
     pub(super) unlooked: u32,
     /// Its client has answers to read, and little memory is left for such.
@@ -90,6 +92,7 @@ impl Connection {
             queued: NEVER,
             left: times.questions,
             read_deadline: now.mono_ns.saturating_add(times.read),
+            has_begun: true,
             times,
             unlooked: 0,
             strained: false,
@@ -146,6 +149,7 @@ impl Connection {
     pub(crate) fn refresh(&mut self, now: Now) {
         self.active_at = now.mono_ns;
         self.read_deadline = now.mono_ns.saturating_add(self.times.idle);
+        self.has_begun = false;
     }
 
     /// Takes up other times. What it waits for by now has those that it began with, but an idle one
@@ -196,10 +200,12 @@ impl Connection {
         }
     }
 
-    /// A question has begun to arrive, so the rest must not take long; single octets do not
-    /// buy more time.
+    /// A question has begun to arrive, so the rest must not take long, however long it was idle before;
+    /// single octets do not buy more time.
     pub(crate) fn began(&mut self, now: Now) {
-        self.read_deadline = self.read_deadline.min(now.mono_ns.saturating_add(self.times.read));
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.read_deadline = now.mono_ns.saturating_add(self.times.read);
+        }
     }
 
     /// When to close unless something happens.

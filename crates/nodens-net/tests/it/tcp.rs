@@ -622,6 +622,34 @@ fn a_client_whose_connections_all_wait_for_an_answer_gets_no_more() {
 }
 
 #[test]
+fn a_query_that_begins_shortly_before_the_end_of_the_idle_time_has_its_time_once() {
+    let corefile = ".:0 {\n bind 127.0.0.1\n timeouts {\n  read 2s\n  idle 1s\n }\n whoami\n}";
+    let server = Server::start(corefile);
+    let address = server.address();
+    let query = framed(&question(1, "example.org A"));
+    let begin = || {
+        let mut client = Stream::connect(address);
+        assert_answered(&client.ask("example.org A"));
+        std::thread::sleep(Duration::from_millis(700));
+        client.0.write_all(&query[..1]).unwrap();
+        client
+    };
+    let (mut client, mut slow) = (begin(), begin());
+    let began = Instant::now();
+    std::thread::sleep(Duration::from_millis(700));
+    client.0.write_all(&query[1..]).unwrap();
+    assert_answered(&client.receive());
+    // Single octets, and messages without any, do not have it begin anew.
+    let mut rest = [0, 0, 0, 0, 0].iter().chain([0].iter().cycle());
+    while slow.is_open() {
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        _ = slow.0.write_all(&[*rest.next().unwrap()]);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    server.stop();
+}
+
+#[test]
 fn responses_arrive_whole_although_more_was_sent_than_is_read() {
     let upstream = Upstream::start(|asked| vec![Act::Send(asked.long_answer(2_400))]);
     let forward = format!("forward . {} {{\n force_tcp\n }}", upstream.address);
