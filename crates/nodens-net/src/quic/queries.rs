@@ -19,7 +19,7 @@ enum Heard {
     Part,
     /// A message longer than any query.
     TooLong,
-    /// The client ended it before a message was whole, or what came cannot be one.
+    /// The client ended it before a message was whole, or what came cannot be one, or is more than one.
     Malformed,
     /// The client cancelled it.
     Reset,
@@ -89,8 +89,12 @@ impl QuicServer {
             Some(Partial { kept: Kept::Rest(rest), deadline }) => {
                 self.drop_rest(key, id, rest, Some(deadline), cx);
             }
-            // Behind the query nothing is of interest but the end.
-            None => _ = drain(connection, id),
+            // Behind the query nothing may come but the end (RFC 9250 section 4.3.3). HTTP/3 has its own rules.
+            None => {
+                if drain(connection, id) > 0 && connection.http3.is_none() {
+                    self.violated(key, cx);
+                }
+            }
         }
     }
 
@@ -320,11 +324,12 @@ fn is_valid(message: &[u8]) -> bool {
 fn collect(connection: &mut Connection, id: StreamId, into: &mut Vec<u8>) -> Heard {
     let mut stream = connection.quinn.recv_stream(id);
     let Ok(mut chunks) = stream.read(true) else { return Heard::Malformed };
+    let mut is_longer = false;
     let end = loop {
         match chunks.next(QUIC_STREAM_WINDOW as usize) {
             // What follows a whole message is read, so that the stream can end, and dropped.
             Ok(Some(chunk)) if first_frame(into).is_none() => into.extend_from_slice(&chunk.bytes),
-            Ok(Some(_)) => {}
+            Ok(Some(_)) => is_longer = true,
             Ok(None) => break Heard::Malformed,
             Err(ReadError::Blocked) => break Heard::Part,
             Err(ReadError::Reset(_)) => break Heard::Reset,
@@ -336,23 +341,25 @@ fn collect(connection: &mut Connection, id: StreamId, into: &mut Vec<u8>) -> Hea
     match (first_frame(into), end) {
         (_, Heard::Reset) => Heard::Reset,
         (Some(Frame::Message([], _)), _) => Heard::Malformed,
+        (Some(Frame::Message(_, len)), _) if is_longer || len < into.len() => Heard::Malformed,
         (Some(Frame::Message(..)), _) => Heard::Message,
         (Some(Frame::TooLong(_)), _) => Heard::TooLong,
         (None, end) => end,
     }
 }
 
-/// Reads a stream of which nothing is wanted any more.
-fn drain(connection: &mut Connection, id: StreamId) -> Option<()> {
+/// Reads a stream of which nothing is wanted any more; gives how many octets there were.
+fn drain(connection: &mut Connection, id: StreamId) -> usize {
     let mut stream = connection.quinn.recv_stream(id);
-    let mut chunks = stream.read(true).ok()?;
+    let Ok(mut chunks) = stream.read(true) else { return 0 };
+    let mut octets = 0;
     let end = loop {
         match chunks.next(usize::MAX) {
-            Ok(Some(_)) => {}
+            Ok(Some(chunk)) => octets += chunk.bytes.len(),
             end => break end,
         }
     };
     _ = chunks.finalize();
     connection.note_end(id, end != Err(ReadError::Blocked));
-    Some(())
+    octets
 }

@@ -123,10 +123,30 @@ fn a_query_in_pieces_and_one_without_an_end_are_answered() {
     }
     // CoreDNS answers before the end too.
     assert_answered(&client.response(id).unwrap());
-    // What follows is of no interest, and does no harm.
-    client.send_more(id, &[0xff; 900], true);
+    client.send_more(id, &[], true);
     assert_answered(&client.ask(ASKED).unwrap());
     server.stop();
+}
+
+#[test]
+fn what_follows_a_query_ends_the_connection_whenever_it_comes() {
+    // Behind the response, and while the query waits for it.
+    let silent = Upstream::start(|_| Vec::new());
+    let forward = format!("forward . {}", silent.address);
+    for (more, waits) in [("whoami", false), (&*forward, true)] {
+        let (server, config) = start(more);
+        let mut client = QuicClient::connect(server.address(), &config);
+        let id = client.send(&query(), false).unwrap();
+        client.drive_for(Duration::from_millis(50));
+        match waits {
+            true => _ = eventually("the query upstream", || silent.count() > 0),
+            false => assert_answered(&client.response(id).unwrap()),
+        }
+        client.send_more(id, &[0], false);
+        client.drive("the end", |_| false);
+        assert_eq!(client.closed_with(), Some(2), "{waits}: {:?}", client.lost);
+        server.stop();
+    }
 }
 
 #[test]
@@ -143,7 +163,7 @@ fn what_is_no_query_ends_the_connection() {
     keepalive.extend([0, 11, 0, 0]);
     let at = keepalive.len() - 5;
     keepalive[at] = 4;
-    let cases: [(&str, Vec<u8>); 9] = [
+    let cases: [(&str, Vec<u8>); 11] = [
         ("an ID", with_id),
         ("a response", framed(&is_response)),
         ("an UPDATE", framed(&update)),
@@ -153,6 +173,8 @@ fn what_is_no_query_ends_the_connection() {
         ("a length of nothing", vec![0, 0]),
         ("less than announced", query()[..20].to_vec()),
         ("no header", framed(&[0; 5])),
+        ("two queries", query().repeat(2)),
+        ("an octet more", [query(), vec![0]].concat()),
     ];
     let count = cases.len() as u64;
     for (what, octets) in cases {
