@@ -120,7 +120,12 @@ impl Bench {
 
     /// Replaces the configuration, as a reload does.
     pub fn reload(&mut self, corefile: &str) -> Result<(), Error> {
-        let mut config = Self::compile(&self.shared, corefile, &BuildOptions::default())?;
+        self.reload_with(corefile, &BuildOptions::default())
+    }
+
+    /// As [`Bench::reload`], with what is not in the Corefile.
+    pub fn reload_with(&mut self, corefile: &str, options: &BuildOptions) -> Result<(), Error> {
+        let mut config = Self::compile(&self.shared, corefile, options)?;
         self.tasks = std::mem::take(&mut config.services.tasks);
         self.worker.set_config(Arc::new(config));
         Ok(())

@@ -24,6 +24,14 @@ pub(crate) struct Source {
     pub(crate) text: String,
     /// The file, if it can be read again.
     pub(crate) path: Option<PathBuf>,
+    /// What its blocks are known by, if not by the text: see [`BuildOptions::known_as`].
+    pub(crate) known_as: Option<String>,
+}
+
+impl Source {
+    fn new(name: &str, text: String, path: Option<PathBuf>) -> Self {
+        Self { name: name.to_owned(), text, path, known_as: None }
+    }
 }
 
 /// Why there is no configuration.
@@ -55,6 +63,8 @@ pub(crate) struct Loaded {
     pub(crate) source: Source,
     /// The syntax tree.
     pub(crate) tree: Corefile,
+    /// That of [`Source::known_as`].
+    known_as: Option<Corefile>,
     /// SHA-512 of what the Corefile and its imports say, in hexadecimal.
     pub(crate) hash: String,
 }
@@ -67,13 +77,13 @@ pub(crate) fn read(flags: &Flags) -> Result<Source, LoadError> {
             std::io::stdin()
                 .read_to_string(&mut text)
                 .map_err(|error| LoadError::Unreadable { name: "stdin".into(), error })?;
-            Ok(Source { name: "stdin".into(), text, path: None })
+            Ok(Source::new("stdin", text, None))
         }
         "" => match read_file(DEFAULT_FILE) {
             Err(LoadError::Unreadable { error, .. })
                 if error.kind() == std::io::ErrorKind::NotFound =>
             {
-                Ok(Source { name: "built-in".into(), text: built_in(flags), path: None })
+                Ok(Source::new("built-in", built_in(flags), None))
             }
             found => found,
         },
@@ -85,7 +95,7 @@ fn read_file(name: &str) -> Result<Source, LoadError> {
     match std::fs::read(name) {
         Ok(bytes) => {
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            Ok(Source { name: name.to_owned(), text, path: Some(PathBuf::from(name)) })
+            Ok(Source::new(name, text, Some(PathBuf::from(name))))
         }
         Err(error) => Err(LoadError::Unreadable { name: name.to_owned(), error }),
     }
@@ -110,7 +120,7 @@ pub(crate) fn parse_first(source: Source, flags: &Flags) -> Result<Loaded, LoadE
     if loaded.tree.blocks.is_empty() {
         nodens_core::config::check_unserved(&loaded.tree)
             .map_err(|error| rejected(&error, &loaded.source))?;
-        return parse(Source { text: built_in(flags), ..loaded.source });
+        return parse(Source { text: built_in(flags), known_as: None, ..loaded.source });
     }
     Ok(loaded)
 }
@@ -122,8 +132,11 @@ fn built_in(flags: &Flags) -> String {
 fn parse(source: Source) -> Result<Loaded, LoadError> {
     let tree = nodens_corefile::parse(&source.name, &source.text, &SystemSources)
         .map_err(|error| rejected(&error, &source))?;
+    let known_as = source.known_as.as_ref();
+    let known_as =
+        known_as.and_then(|text| nodens_corefile::parse(&source.name, text, &SystemSources).ok());
     let hash = hash(&tree);
-    Ok(Loaded { source, tree, hash })
+    Ok(Loaded { source, tree, known_as, hash })
 }
 
 /// Compiles what was parsed.
@@ -134,7 +147,8 @@ pub(crate) fn compile(
 ) -> Result<Config, LoadError> {
     let ends_search_paths = flags.node.is_some();
     let search = flags.search.unwrap_or_default();
-    let options = BuildOptions { ends_search_paths, search, ..build_options(flags.port) };
+    let known_as = loaded.known_as.clone();
+    let options = BuildOptions { ends_search_paths, search, known_as, ..build_options(flags.port) };
     nodens_core::build(&loaded.tree, &options, shared)
         .map_err(|error| rejected(&error, &loaded.source))
 }
@@ -191,7 +205,7 @@ mod tests {
     use super::*;
 
     fn hash_of(text: &str) -> String {
-        let source = Source { name: "Corefile".into(), text: text.into(), path: None };
+        let source = Source::new("Corefile", text.into(), None);
         parse(source).unwrap().hash
     }
 

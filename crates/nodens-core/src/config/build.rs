@@ -30,8 +30,8 @@ pub struct BlockBuilder<'a> {
     pub listen: SocketAddr,
     /// Identifies the block in the Corefile.
     pub source: usize,
-    /// Differs if the block's zones or directives differ: what may outlive a reload depends on it. Servers of a
-    /// block with the same zones have the same.
+    /// Differs if the block's zones or directives differ, the latter as in [`BuildOptions::known_as`]: what may
+    /// outlive a reload depends on it. Servers of a block with the same zones have the same.
     pub fingerprint: u64,
     /// What the process shares.
     pub shared: &'a Arc<Shared>,
@@ -122,6 +122,8 @@ pub fn build(
         place(source, block, options, shared, &mut placements)?;
     }
     check_overlap(corefile, &placements)?;
+    let known_as = options.known_as.as_ref();
+    let known_as = known_as.filter(|known_as| known_as.blocks.len() == corefile.blocks.len());
     let mut services = Services::default();
     let mut blocks = Vec::new();
     for placement in &placements {
@@ -133,7 +135,9 @@ pub fn build(
             |own: &&Placement| own.source == placement.source && own.zones == placement.zones;
         let first = placements.iter().find(is_same).unwrap_or(placement);
         let key = (first.address.port(), &first.zones);
-        let fingerprint = fingerprint::of(key, directives);
+        let known_as = known_as.and_then(|known_as| known_as.blocks.get(placement.source));
+        let known_as = known_as.map_or(directives, |block| &block.directives);
+        let fingerprint = fingerprint::of(key, known_as);
         let of_source = (directives.as_slice(), fingerprint);
         blocks.push(compile(placement, of_source, options, shared, &mut services)?);
     }

@@ -3,7 +3,8 @@
 use nodens_corefile::Directive;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A hash over everything the block says, positions left out, and what its first server is.
+/// A hash over everything the block says, positions left out, and what its first server is. The same in every
+/// process: answers are handed over by it.
 pub(super) fn of(server: impl Hash, directives: &[Directive]) -> u64 {
     let mut hasher = DefaultHasher::new();
     server.hash(&mut hasher);

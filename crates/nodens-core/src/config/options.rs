@@ -1,5 +1,6 @@
 //! What a configuration depends on that is not in the Corefile.
 
+use nodens_corefile::Corefile;
 use nodens_wire::Name;
 use nodens_zone::Zone;
 use std::collections::HashMap;
@@ -35,6 +36,9 @@ pub struct BuildOptions {
     /// Zones that `transfer` hands on beside those of the Corefile's directives, for programs that
     /// have some of their own.
     pub zones: Vec<(Name, Arc<dyn Zone>)>,
+    /// What server blocks are known by over reloads and hand-overs, where that is not what they say: the same
+    /// blocks, in the same order, with a word in the place of what may change without making another block of it.
+    pub known_as: Option<Corefile>,
 }
 
 /// What `search` does in all blocks that have it.
@@ -71,6 +75,7 @@ impl Default for BuildOptions {
             search: SearchMode::default(),
             node: "localhost".to_owned(),
             zones: Vec::new(),
+            known_as: None,
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct Values {
 pub struct Rendered {
     /// The Corefile.
     pub text: String,
+    /// The same with the word for the upstream service left in: that it is elsewhere makes no other Corefile.
+    pub known_as: String,
     /// The servers for names outside the cluster, as in the Corefile.
     pub upstream_servers: String,
     /// Whether servers of the ConfigMap went into a template that has not the block with
@@ -74,6 +76,12 @@ pub fn render(template: &str, values: &Values) -> Result<Rendered, TemplateError
     if values.cluster_dns.is_empty() && wants_cluster_dns(template) {
         return Err(TemplateError::NoClusterDns);
     }
+    let known_as =
+        fill_in(template, &Values { cluster_dns: CLUSTER_DNS.to_owned(), ..values.clone() });
+    Ok(Rendered { known_as: known_as.text, ..fill_in(template, values) })
+}
+
+fn fill_in(template: &str, values: &Values) -> Rendered {
     let custom = values.kube_dns.upstream_nameservers.join(" ");
     let mut text = template.to_owned();
     let mut transport_kept = false;
@@ -103,7 +111,7 @@ pub fn render(template: &str, values: &Values) -> Result<Rendered, TemplateError
             servers = servers.join(" "),
         );
     }
-    Ok(Rendered { text, upstream_servers, transport_kept })
+    Rendered { text, known_as: String::new(), upstream_servers, transport_kept }
 }
 
 #[cfg(test)]
@@ -133,6 +141,8 @@ mod tests {
         );
         assert_eq!(rendered.upstream_servers, "/etc/resolv.conf");
         assert!(!rendered.transport_kept);
+        let known_as = rendered.text.replace("10.96.0.11", CLUSTER_DNS);
+        assert_eq!(rendered.known_as, known_as);
     }
 
     #[test]

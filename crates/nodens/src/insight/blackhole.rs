@@ -87,7 +87,7 @@ fn act(options: &Options) -> Result<String, Refusal> {
     let flags =
         Flags { conf: options.get("conf").unwrap_or_default().to_owned(), ..Flags::default() };
     let (loaded, before) = check::compile(&flags)?;
-    let Source { name: file, text, path } = &loaded.source;
+    let Source { name: file, text, path, .. } = &loaded.source;
     let plan = plan(&loaded.tree, targets)?;
     let mut places = Vec::new();
     for (block, targets) in &plan {

@@ -301,7 +301,7 @@ pub(crate) fn preview(flags: &Flags, node: &NodeFlags) -> Result<Source, LoadErr
         values.kube_dns = KubeDns::read(&folder).map_err(|error| rejected(&error))?;
     }
     let rendered = render(&base, &values).map_err(|error| rejected(&error))?;
-    Ok(Source { name, text: rendered.text, path: None })
+    Ok(Source { name, text: rendered.text, path: None, known_as: None })
 }
 
 fn plan(dns_port: u16, flags: &NodeFlags) -> Plan {

@@ -32,7 +32,7 @@ pub(crate) struct Template {
     conf: String,
     values: Values,
     /// The Corefile, and whether its file holds it.
-    rendered: Option<(String, bool)>,
+    rendered: Option<(Rendered, bool)>,
     /// The last complaint, which is not said again.
     complaint: String,
     sink: Sink,
@@ -88,7 +88,7 @@ impl Template {
         self.expected = true;
         self.read_kube_dns();
         let Ok(rendered) = render(&base, &self.values) else { return Refreshed::Waiting };
-        if self.rendered.as_ref().is_some_and(|(text, _)| *text == rendered.text) {
+        if self.rendered.as_ref().is_some_and(|(before, _)| before.text == rendered.text) {
             return Refreshed::Same;
         }
         self.write(rendered);
@@ -142,7 +142,7 @@ impl Template {
         );
         self.sink.line(Level::Info, "", text);
         self.sink.line(Level::Info, "", format!("Using config file:\n{}", rendered.text));
-        self.rendered = Some((rendered.text, written));
+        self.rendered = Some((rendered, written));
     }
 
     fn complain(&mut self, text: String) {
@@ -155,14 +155,20 @@ impl Template {
 
     /// The Corefile: its file, or what would be in it.
     pub(crate) fn source(&self, flags: &Flags) -> Result<Source, LoadError> {
-        match &self.rendered {
-            Some((text, false)) => Ok(Source {
+        let Some((rendered, written)) = &self.rendered else { return load::read(flags) };
+        let Rendered { text, known_as, .. } = rendered;
+        let source = match written {
+            true => load::read(flags)?,
+            false => Source {
                 name: self.base.display().to_string(),
                 text: text.clone(),
                 path: Some(self.base.clone()),
-            }),
-            Some((_, true)) | None => load::read(flags),
-        }
+                known_as: None,
+            },
+        };
+        // Somebody else may have written the file since.
+        let known_as = Some(known_as.clone()).filter(|_| source.text == *text);
+        Ok(Source { known_as, ..source })
     }
 }
 
@@ -217,6 +223,10 @@ mod tests {
             std::fs::write(self.folder.path().join(name), text).unwrap();
         }
 
+        fn read(&self, name: &str) -> String {
+            std::fs::read_to_string(self.folder.path().join(name)).unwrap()
+        }
+
         fn said(&self) -> String {
             let text = |record| match record {
                 Record::Line { text, .. } => text,
@@ -239,6 +249,16 @@ mod tests {
         let source = bench.template.source(&bench.flags).unwrap();
         assert_eq!(source.text, ".:53 {\n    forward . 10.0.0.1 10.0.0.2\n}\n");
         assert_eq!(source.name, bench.flags.conf);
+        bench.said();
+        // Servers elsewhere make no other blocks of it, but another text does.
+        let known_as = |bench: &Bench| bench.template.source(&bench.flags).unwrap().known_as;
+        let before = known_as(&bench).unwrap();
+        assert_eq!(before, bench.read("Corefile.base"));
+        assert_eq!(bench.template.refresh(&upstreams[1..]), Refreshed::Changed);
+        assert_eq!(known_as(&bench), Some(before));
+        bench.write("Corefile", ".:53 {\n    forward . 192.0.2.9\n}\n");
+        assert_eq!(known_as(&bench), None);
+        assert_eq!(bench.template.refresh(&upstreams), Refreshed::Changed);
         bench.said();
         bench.write("kube-dns/stubDomains", r#"{"a.test": ["192.0.2.1"]}"#);
         assert_eq!(bench.template.refresh(&upstreams), Refreshed::Changed);

@@ -89,6 +89,25 @@ fn pods_follow_each_other_and_the_network_stays_with_whoever_serves() {
 }
 
 #[test]
+fn a_successor_that_asks_the_central_servers_elsewhere_has_the_answers_of_its_predecessor() {
+    let place = Place::new();
+    let _upstream = place.start_upstream("node-warm-upstream");
+    let folders = [1, 2].map(|number| Folder::new(&format!("node-warm-{number}")));
+    let [mut first, mut second] = folders.each_ref().map(arguments);
+    // As before the API server has told it who is behind the address.
+    first.extend(["-upstreamsvc", UPSTREAM].map(str::to_owned));
+    second.extend(["-upstreamsvc", &format!("{UPSTREAM}:53")].map(str::to_owned));
+    let first = pod(&place, &first, "node-warm-pod-1");
+    answers(&place);
+    let second = pod(&place, &second, "node-warm-pod-2");
+    let line = second.wait_long_for("answers of the running process are in the cache", ANSWER);
+    assert!(!line.contains(": 0 answers"), "{line}");
+    second.wait_long_for("the process that ran before is gone", ANSWER);
+    answers(&place);
+    assert!(first.end("-TERM").success() && second.end("-TERM").success());
+}
+
+#[test]
 fn without_tun_links_the_addresses_stay_with_whoever_serves_too() {
     let place = Place::new();
     let _upstream = place.start_upstream("node-leased-upstream");

@@ -1,6 +1,7 @@
 //! Which questions share an answer.
 
 use super::*;
+use crate::config::BuildOptions;
 use crate::handlers::Handler;
 use nodens_wire::edns::{Options, code, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
@@ -157,6 +158,33 @@ fn a_reload_keeps_the_answers_of_blocks_that_did_not_change() {
     bench.reload(".:53 {\n cache 31\n forward . 192.0.2.9\n}").unwrap();
     bench.ask("www.example. A");
     assert_eq!(bench.asked, 2);
+}
+
+#[test]
+fn a_block_is_the_same_whatever_stands_in_the_place_of_a_word() {
+    let template = "a.example {\n whoami\n}\n. {\n cache 30\n forward . SERVERS\n}\n";
+    let parse = |text: &str| {
+        nodens_corefile::parse("Corefile", text, &nodens_corefile::SystemSources).unwrap()
+    };
+    let options = |text| BuildOptions { known_as: Some(parse(text)), ..BuildOptions::default() };
+    let of = |servers: &str| template.replace("SERVERS", servers);
+    let mut bench = Bench::with_options(&of("192.0.2.9"), &options(template)).unwrap();
+    let script = |q: &Message| reply(q, Rcode::NOERROR).a(60, 1).send();
+    bench.upstream(move |_, query| script(query));
+    bench.ask("www.example. A");
+    bench.reload_with(&of("192.0.2.7 192.0.2.8"), &options(template)).unwrap();
+    bench.ask("www.example. A");
+    assert_eq!(bench.asked, 1);
+    // Of another number of blocks nobody knows which is which.
+    let other = options(". {\n cache 30\n forward . SERVERS\n}\n");
+    bench.reload_with(&of("192.0.2.9"), &other).unwrap();
+    bench.ask("www.example. A");
+    assert_eq!(bench.asked, 2);
+    // Nor is it the same if anything else changes.
+    let cache = |text: &str| text.replace("cache 30", "cache 31");
+    bench.reload_with(&cache(&of("192.0.2.9")), &options(&cache(template))).unwrap();
+    bench.ask("www.example. A");
+    assert_eq!(bench.asked, 3);
 }
 
 #[test]
