@@ -45,7 +45,7 @@ enum Way {
     Fixed(Vec<String>),
     /// Its name is looked up from time to time.
     Lookup(String),
-    /// Its servers are watched; as long as they are not known, its address is used.
+    /// Its servers are watched; as long as they are not known, its address is used, beside those that it had.
     Watch { feed: Arc<Feed>, key: Key, address: Option<String> },
     /// Nobody tells.
     Nowhere(String),
@@ -169,11 +169,15 @@ fn watch(
     pause: impl Fn(Duration) -> bool,
 ) {
     let chooser = RandomState::new();
+    let mut last = Vec::new();
     loop {
-        let mut addresses = endpoints::servers(feed, key, &chooser);
-        if addresses.is_empty() {
-            addresses.extend(address.clone());
-        }
+        let addresses = match endpoints::servers(feed, key, &chooser) {
+            none if none.is_empty() => endpoints::beside(&last, address.as_ref()),
+            servers => {
+                last.clone_from(&servers);
+                servers
+            }
+        };
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         if addresses.is_empty() {
             known.missing = endpoints::why_not(feed);
@@ -225,6 +229,7 @@ fn look_up(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodens_core::cluster::Link;
     use nodens_core::log::{Record, Sink};
     use nodens_kube::Moments;
     use std::sync::mpsc::{Receiver, sync_channel};
@@ -276,5 +281,41 @@ mod tests {
         watch(&feed, &key, None, &known, &sender, |_| false);
         assert_eq!(known.lock().unwrap().addresses, ["10.96.0.11"]);
         assert!(known.lock().unwrap().missing.contains("has not answered yet"));
+    }
+
+    #[test]
+    fn servers_that_nobody_tells_of_any_more_stay_beside_the_address() {
+        let clusters = nodens_core::cluster::Clusters::default();
+        let (source, key) = endpoints::source("kube-system", "kube-dns", false).unwrap();
+        let feed = clusters.feed(&source);
+        let (sender, events) = channel();
+        let known = Mutex::new(Known::default());
+        let lost = Link::Lost { since_unix_s: 0, reason: "refused".to_owned() };
+        // What the API server says, and what is known then.
+        let steps = [
+            (Some(&[1, 2][..]), Link::Connected, &["10.244.0.1", "10.244.0.2"][..]),
+            (None, lost, &["10.244.0.1", "10.244.0.2", "10.96.0.11"]),
+            (Some(&[3]), Link::Connected, &["10.244.0.3"]),
+            (Some(&[]), Link::Connected, &["10.244.0.3", "10.96.0.11"]),
+        ];
+        let step = std::cell::Cell::new(0);
+        let tell = || {
+            let Some((hosts, link, _)) = steps.get(step.get()) else { return false };
+            if let Some(hosts) = hosts {
+                feed.publish(endpoints::tests::snapshot(&key, 53, hosts.iter().copied()));
+                feed.set_synced();
+            }
+            feed.set_link(link.clone());
+            true
+        };
+        tell();
+        let address = Some("10.96.0.11".to_owned());
+        watch(&feed, &key, address, &known, &sender, |_| {
+            assert_eq!(known.lock().unwrap().addresses, steps[step.get()].2);
+            assert_eq!(events.try_recv(), Ok(Event::Look));
+            step.set(step.get() + 1);
+            tell()
+        });
+        assert_eq!(step.get(), steps.len());
     }
 }

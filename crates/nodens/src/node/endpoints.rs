@@ -48,6 +48,13 @@ pub(crate) fn servers(feed: &Feed, key: &Key, chooser: &RandomState) -> Vec<Stri
     }
 }
 
+/// Where to ask while nobody says where the servers are: at the `last` that were known, which may still answer,
+/// and at the `address` of the service.
+pub(crate) fn beside(last: &[String], address: Option<&String>) -> Vec<String> {
+    let last = last.iter().take(SERVERS_MAX - usize::from(address.is_some()));
+    last.chain(address).cloned().collect()
+}
+
 /// Why there are no servers.
 pub(crate) fn why_not(feed: &Feed) -> String {
     match &*feed.link() {
@@ -88,11 +95,11 @@ fn servers_of(slice: &Slice) -> impl Iterator<Item = (IpAddr, u16)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use nodens_core::cluster::{Editor, NewEndpoint, Port};
 
-    fn snapshot(key: &Key, number: u16, hosts: impl Iterator<Item = u8>) -> Snapshot {
+    pub(crate) fn snapshot(key: &Key, number: u16, hosts: impl Iterator<Item = u8>) -> Snapshot {
         let mut editor = Editor::default();
         let port = |name: &str, protocol, number| Port {
             name: name.into(),
@@ -135,6 +142,11 @@ mod tests {
         let chosen = servers_in(&many, &key, &chooser);
         assert_eq!(chosen.len(), SERVERS_MAX);
         assert_eq!(servers_in(&many, &key, &chooser), chosen);
+        // `forward` takes no more, whatever is asked beside them.
+        let address = "10.96.0.11".to_owned();
+        assert_eq!(beside(&chosen, None), chosen);
+        let beside = beside(&chosen, Some(&address));
+        assert_eq!((beside.len(), beside.last()), (SERVERS_MAX, Some(&address)));
         assert!(source("kube-system", &"x".repeat(64), false).is_err());
     }
 
