@@ -3,6 +3,7 @@
 mod compiled;
 mod error;
 mod handing_over;
+mod lacks;
 mod memory;
 mod reloading;
 mod services;

@@ -32,8 +32,8 @@ pub(crate) enum Message {
     Refused(String),
     /// Predecessor: descriptors come with this, in this order.
     Descriptors(Vec<Item>),
-    /// Predecessor: no descriptors follow.
-    Whole,
+    /// Predecessor: no descriptors follow; what it lacks itself, and how much of each.
+    Whole(Vec<(String, u32)>),
     /// Predecessor: cached answers.
     Answers(Vec<Vec<u8>>),
     /// Predecessor: no answers follow.
@@ -139,7 +139,13 @@ impl Message {
                 out.push(b'D');
                 items.iter().for_each(|item| item.encode(&mut out));
             }
-            Self::Whole => out.push(b'w'),
+            Self::Whole(lacks) => {
+                out.push(b'w');
+                for (kind, count) in lacks {
+                    push(&mut out, kind.as_bytes());
+                    out.extend(count.to_be_bytes());
+                }
+            }
             Self::Answers(answers) => {
                 out.push(b'A');
                 answers.iter().for_each(|answer| push(&mut out, answer));
@@ -184,7 +190,9 @@ impl Message {
             b'B' => Self::Busy(rest.take()?),
             b'R' => Self::Refused(rest.text()?),
             b'D' => Self::Descriptors(rest.all(Fields::item)?),
-            b'w' => Self::Whole,
+            b'w' => Self::Whole(
+                rest.all(|rest| Some((rest.text()?, u32::from_be_bytes(rest.take()?))))?,
+            ),
             b'A' => Self::Answers(rest.all(|rest| rest.octets().map(<[u8]>::to_vec))?),
             b'a' => Self::Warm,
             b'C' => Self::Commit(rest.all(Fields::listener)?),
@@ -326,7 +334,7 @@ mod tests {
                 Item::Listener(b),
                 Item::Named("tun".to_owned()),
             ]),
-            Message::Whole,
+            Message::Whole(vec![("zones".to_owned(), 7), ("clusters".to_owned(), 1)]),
             Message::Answers(vec![vec![1, 2, 3], vec![], vec![4]]),
             Message::Warm,
             Message::Commit(vec![a, b, c]),

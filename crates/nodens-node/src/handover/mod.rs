@@ -56,6 +56,8 @@ pub struct HandoverState {
     pub listeners: Vec<InheritedListener>,
     /// Everything else, by name.
     pub others: Vec<(String, OwnedFd)>,
+    /// What the predecessor itself has not got of what it is to answer from: how much of each kind.
+    pub lacks: Vec<(String, u32)>,
 }
 
 /// Open files by name.

@@ -25,7 +25,7 @@ pub(super) fn send_state(channel: &Channel, state: &HandoverState) -> Result<(),
         fds.extend(own);
     }
     channel.send(&Message::Descriptors(items), &fds)?;
-    channel.send(&Message::Whole, &[])
+    channel.send(&Message::Whole(state.lacks.clone()), &[])
 }
 
 /// The sockets of a listener, one of each transport together as long as there are such.

@@ -90,7 +90,10 @@ impl Takeover {
                     }
                     add(&mut state, items, fds)?;
                 }
-                (Message::Whole, _) => break,
+                (Message::Whole(lacks), _) => {
+                    state.lacks = lacks;
+                    break;
+                }
                 (Message::Refused(why), _) => return Err(Error::Refused(why)),
                 _ => return Err(Error::Protocol("no descriptors")),
             }

@@ -141,7 +141,7 @@ impl Holder for Owner {
             kind: ListenerKind::Dns,
             sockets: sockets(udp, tcp),
         });
-        Ok(HandoverState { listeners: listeners.collect(), others: Vec::new() })
+        Ok(HandoverState { listeners: listeners.collect(), ..HandoverState::default() })
     }
 
     fn answers(&mut self, visit: &mut dyn FnMut(&[u8]) -> bool) {
@@ -550,7 +550,7 @@ fn a_predecessor_that_is_stopped_does_not_hold_its_successor() {
     let Message::Hello(_, nonce, _) = theirs.receive().unwrap().0 else { panic!("no greeting") };
     let proof = Secret::INHERITED.prove(Claim::Predecessor, &[nonces[0], nonce]);
     theirs.send(&Message::Welcome(greeting(""), proof), &[]).unwrap();
-    theirs.send(&Message::Whole, &[]).unwrap();
+    theirs.send(&Message::Whole(Vec::new()), &[]).unwrap();
     let successor = *successor.join().unwrap();
     assert!(!successor.is_over());
     let trial = successor.commit(&[]).unwrap();
@@ -793,7 +793,7 @@ fn descriptors_that_were_not_announced_are_refused() {
     let (a, b) = Channel::pair().unwrap();
     let b = Channel::of(b);
     let file = std::fs::File::open("/dev/null").unwrap();
-    a.send(&Message::Whole, &[std::os::fd::AsFd::as_fd(&file); 3]).unwrap();
+    a.send(&Message::Whole(Vec::new()), &[std::os::fd::AsFd::as_fd(&file); 3]).unwrap();
     assert_eq!(b.receive().unwrap().1.len(), 3);
     drop(a);
     assert!(matches!(b.receive(), Err(Error::Gone)));

@@ -9,7 +9,7 @@ use crate::flags::Flags;
 use nodens_core::log::{Level, Sink};
 use nodens_core::{Now, Shared};
 use nodens_net::InheritedListener;
-use nodens_node::handover::{BusyResponder, Claimed, Error, Name, Takeover};
+use nodens_node::handover::{BusyResponder, Claimed, Error, HandoverState, Name, Takeover};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -29,6 +29,8 @@ const ROUND: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(crate) struct Inherited {
     pub(super) takeover: Option<Takeover>,
+    /// What the predecessor lacks itself.
+    pub(super) lacks: Vec<(String, u32)>,
     pub(crate) listeners: Vec<InheritedListener>,
     pub(crate) http: Vec<(SocketAddr, TcpListener)>,
     /// Where processes that follow each other find each other.
@@ -244,9 +246,10 @@ fn keep(inherited: &mut Inherited, name: Name, sink: &Sink) {
 }
 
 fn sort(mut takeover: Takeover, sink: &Sink) -> Inherited {
-    let state = std::mem::take(&mut takeover.state);
-    let http = descriptors::http(state.others);
-    let mut inherited = Inherited { listeners: state.listeners, http, ..Inherited::default() };
+    let mut state = std::mem::take(&mut takeover.state);
+    let http = descriptors::http(std::mem::take(&mut state.others));
+    let HandoverState { listeners, lacks, .. } = state;
+    let mut inherited = Inherited { listeners, http, lacks, ..Inherited::default() };
     let (pid, version) = takeover.predecessor();
     let text = format!("taking over from process {pid}, version {version}");
     sink.line(Level::Info, "handover", text);

@@ -1,5 +1,6 @@
 //! What descriptors are called on the way from one process to the next.
 
+use super::Lack;
 use nodens_net::Runtime;
 use nodens_node::handover::{HandoverState, Named};
 use std::io;
@@ -13,9 +14,14 @@ const NETWORK: &str = "network/";
 const NAME: [&str; 2] = ["name/lock", "name/socket"];
 
 /// What a successor needs to get ready.
-pub(crate) fn state(runtime: &Runtime, http: Vec<(SocketAddr, OwnedFd)>) -> HandoverState {
+pub(crate) fn state(
+    runtime: &Runtime,
+    http: Vec<(SocketAddr, OwnedFd)>,
+    lacks: Vec<Lack>,
+) -> HandoverState {
     let http = http.into_iter().map(|(address, fd)| (format!("{HTTP}{address}"), fd));
-    HandoverState { listeners: runtime.export(), others: http.collect() }
+    let lacks = lacks.into_iter().map(|lack| (lack.kind.to_owned(), lack.count));
+    HandoverState { listeners: runtime.export(), others: http.collect(), lacks: lacks.collect() }
 }
 
 /// The HTTP listeners of such a state.

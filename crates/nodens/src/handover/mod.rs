@@ -8,6 +8,7 @@ mod claim;
 mod deferred_stop;
 mod descriptors;
 mod error;
+mod lacks;
 mod predecessor;
 mod rendezvous;
 mod standby;
@@ -20,6 +21,7 @@ pub(crate) use at_end::{AtEnd, Finished, finish};
 pub(crate) use claim::{Inherited, claim};
 pub(crate) use descriptors::state;
 pub(crate) use error::{ClaimError, EndReason, HolderError, SuccessorError};
+pub(crate) use lacks::Lack;
 pub(crate) use start::Successors;
 
 use crate::VERSION;
@@ -27,6 +29,7 @@ use crate::context::Context;
 use crate::events::Event;
 use crate::flags::Flags;
 use deferred_stop::DeferredStop;
+use lacks::Lacks;
 use nodens_core::Shared;
 use nodens_core::log::Level;
 use nodens_net::{Left, Runtime};
@@ -61,6 +64,7 @@ pub(crate) struct Handover {
     tell: Sender<Request>,
     requests: Receiver<Request>,
     pending: Option<Takeover>,
+    lacks: Lacks,
     /// Another process has our listeners too.
     shares_listeners: bool,
     /// Whether it is this process that takes queries, and brings them to itself.
@@ -98,6 +102,7 @@ impl Handover {
             tell,
             requests,
             pending: inherited.takeover,
+            lacks: Lacks::beside(inherited.lacks),
             shares_listeners,
             active: !shares_listeners,
             responder: inherited.responder,
@@ -137,6 +142,22 @@ impl Handover {
     /// Whether that predecessor is gone, or wants us to end.
     pub(crate) fn is_over(&self) -> bool {
         self.pending.as_ref().is_some_and(Takeover::is_over)
+    }
+
+    /// Whether this process has what its predecessor answers from, if one waits for it; `lacks` looks.
+    pub(crate) fn has_enough(&mut self, lacks: impl FnOnce() -> Vec<Lack>) -> bool {
+        let looked = if self.is_pending() { self.lacks.look(lacks) } else { Ok(()) };
+        if let Err(Some(lack)) = &looked {
+            let text = "waiting for what the running process has, which serves meanwhile";
+            self.say(Level::Warning, format!("{text}: without data: {lack}"));
+        }
+        looked.is_ok()
+    }
+
+    /// What this process lacks of it, for the end of a line that says why it ends.
+    pub(crate) fn lacked(&self) -> String {
+        let lack = self.lacks.text();
+        if lack.is_empty() { lack } else { format!("; this process has no data of {lack}") }
     }
 
     /// The next thing to be done for a hand-over.

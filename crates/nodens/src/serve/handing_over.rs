@@ -1,6 +1,7 @@
 //! What the main thread does in a hand-over.
 
 use super::Server;
+use super::lacks::lacks;
 use crate::handover::{self, HolderError, Request, TakenOver};
 use crate::node::Node;
 use nodens_core::log::Level;
@@ -18,7 +19,9 @@ impl Server {
     pub(super) fn hand_over(&mut self) -> Option<ExitCode> {
         self.handover.keep_time();
         let has_answer = self.services.node.as_ref().is_none_or(Node::has_answer);
-        let is_due = has_answer || self.handover.is_over();
+        let services = &self.services;
+        let is_due =
+            self.handover.is_over() || (has_answer && self.handover.has_enough(|| lacks(services)));
         if let Some(runtime) = self.services.runtime.as_ref().filter(|_| is_due) {
             self.handover.take_over(runtime);
         }
@@ -50,7 +53,8 @@ impl Server {
                 }
                 Request::TakeLate(taken) => self.take_descriptors(taken),
                 Request::End(why) => {
-                    let text = format!("another process serves, ending: {why}");
+                    let text =
+                        format!("another process serves, ending: {why}{}", self.handover.lacked());
                     self.context.shared.sink.line(Level::Error, "handover", text);
                     self.leave_all();
                     return Some(ExitCode::FAILURE);
@@ -88,7 +92,8 @@ impl Server {
         if self.handover.shares_listeners() {
             return Err(HolderError::UnderWay);
         }
-        let state = handover::state(runtime, self.services.http_listeners());
+        let lacks = lacks(&self.services);
+        let state = handover::state(runtime, self.services.http_listeners(), lacks);
         self.handover.share();
         Ok(state)
     }

@@ -165,6 +165,20 @@ fn each(config: &Config, mut look: impl FnMut(NameRef<'_>, &Arc<dyn Zone>)) {
     }
 }
 
+/// How many zones of `config` have nothing to answer from, and the name of one of them.
+pub(crate) fn without_data(config: &Config) -> (usize, String) {
+    let (mut count, mut example) = (0, String::new());
+    each(config, |name, zone| {
+        if zone.sight().is_some_and(|sight| sight.data.is_none()) {
+            count += 1;
+            if example.is_empty() {
+                example = name.to_string();
+            }
+        }
+    });
+    (count, example)
+}
+
 /// The catalogs of a configuration, each once.
 fn catalogs(config: &Config) -> impl Iterator<Item = Arc<SecondaryZone>> {
     let configured = config.services.secondaries.iter().flat_map(|service| &service.configured);

@@ -12,6 +12,7 @@ mod fixture;
 mod flood;
 mod forward;
 mod handover;
+mod handover_data;
 mod http;
 mod https_upstreams;
 mod insight;

@@ -80,16 +80,12 @@ impl Services {
     /// Begins with the zones that are kept on disk, so that no query comes before they are read; but very many
     /// do not keep the others waiting.
     pub(super) fn restore(&mut self, waiting: &mut Waiting<'_>) -> Result<(), StartError> {
-        let services = &self.config.services.secondaries;
-        let has_store =
-            services.iter().flat_map(|own| &own.configured).any(|own| own.store.is_some());
-        if !has_store {
+        if !self.has_store() {
             return self.check_room(waiting);
         }
         self.keep_secondaries();
-        let restoring = self.context.shared.secondaries.restoring.clone();
         let began = Instant::now();
-        while self.secondaries.is_some() && !restoring.is_done() {
+        while self.secondaries.is_some() && !self.is_restored() {
             if began.elapsed() > RESTORE_PATIENCE {
                 let text =
                     "stored zones are still being read: queries for the others fail meanwhile";
@@ -103,6 +99,17 @@ impl Services {
             }
         }
         self.check_room(waiting)
+    }
+
+    /// Whether there are zones that are kept on disk.
+    pub(in crate::serve) fn has_store(&self) -> bool {
+        let services = &self.config.services.secondaries;
+        services.iter().flat_map(|own| &own.configured).any(|own| own.store.is_some())
+    }
+
+    /// Whether those were read.
+    pub(in crate::serve) fn is_restored(&self) -> bool {
+        self.context.shared.secondaries.restoring.is_done()
     }
 
     /// A configuration that was prepared is not taken up: what was begun for it ends.
