@@ -23,6 +23,7 @@ use error::StartError;
 use nodens_core::log::{Level, Record};
 use nodens_net::{Runtime, cpu};
 use nodens_node::handover::Name;
+use rustix::process::Signal;
 use services::Services;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::process::ExitCode;
@@ -223,6 +224,7 @@ impl Server {
                 }
                 Ok(Event::Signal(SIGQUIT)) => {
                     self.say("SIGQUIT: Quitting process immediately");
+                    self.handover.successors().tell(Signal::QUIT);
                     self.handover.announce_end();
                     return ExitCode::SUCCESS;
                 }
@@ -259,11 +261,14 @@ impl Server {
 
     /// Ends, or leaves everything to another process that has our listeners.
     fn stop(&mut self) -> ExitCode {
+        // Not with the signal that came: from a terminal, it has that one already.
+        self.handover.successors().tell(Signal::TERM);
         if self.handover.shares_listeners() {
             self.stop_beside();
         } else {
             self.services.stop();
         }
+        self.handover.successors().wait_for_end();
         ExitCode::SUCCESS
     }
 

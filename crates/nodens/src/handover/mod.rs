@@ -280,6 +280,11 @@ impl Handover {
         waits
     }
 
+    /// Those that this process starts.
+    pub(crate) fn successors(&self) -> &Successors {
+        &self.successors
+    }
+
     /// Whether this process was told to end, and its successor has taken too long.
     pub(crate) fn is_overdue(&self) -> bool {
         self.deferred_stop.is_overdue()

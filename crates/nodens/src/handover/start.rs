@@ -5,7 +5,9 @@ use super::subreaper::{LAST_CODE, STAYS, SUBREAPER, is_ancestor};
 use super::{Rendezvous, SuccessorError};
 use nodens_core::log::{Level, Sink};
 use nodens_node::handover::Successor;
-use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, set_child_subreaper, waitid,
+};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -13,6 +15,11 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+/// How long a process that ends waits for a successor that it told to end too, and how often it looks.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+const END_ROUND: Duration = Duration::from_millis(5);
 
 /// Says in the environment of a successor that its standard input is a connection to its predecessor.
 pub(super) const PREDECESSOR: &str = "NODENS_PREDECESSOR";
@@ -55,6 +62,22 @@ impl Successors {
     /// Whether the one that was started last still runs.
     pub(super) fn is_starting(&self) -> bool {
         self.last.as_ref().is_some_and(|(_, ended)| !ended.load(Ordering::Acquire))
+    }
+
+    /// Tells the one that was started last to end, if it still runs: it would serve on as if nobody had been told.
+    pub(crate) fn tell(&self, signal: Signal) {
+        let pid = self.last.as_ref().filter(|_| self.is_starting()).map(|(pid, _)| *pid);
+        let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        // One that has just ended needs none.
+        _ = pid.map(|pid| kill_process(pid, signal));
+    }
+
+    /// Waits until it has ended; not for ever for one that hangs.
+    pub(crate) fn wait_for_end(&self) {
+        let until = Instant::now() + END_PATIENCE;
+        while self.is_starting() && Instant::now() < until {
+            std::thread::sleep(END_ROUND);
+        }
     }
 
     /// What this process has to do once `successor` has taken over; `name` is what it could serve

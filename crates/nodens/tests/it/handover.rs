@@ -278,6 +278,30 @@ fn a_server_that_is_told_to_end_does_so_when_its_successor_is_gone() {
 }
 
 #[test]
+fn a_server_that_is_told_to_end_ends_the_successor_that_it_has_started() {
+    // As soon as there is one; once it could take over.
+    for (what, step) in [("just-started", "Starting successor"), ("trial", "ready, taking over")] {
+        for signal in ["-TERM", "-INT", "-QUIT"] {
+            let what = format!("child-{what}{signal}");
+            let server = start(&what, &["-handover-trial", "60s"]);
+            let address = server.address;
+            server.signal("-USR2");
+            server.wait_long_for(step, ANSWER);
+            assert!(server.end(signal).success());
+            let is_free = || UdpSocket::bind(address).is_ok();
+            // Quitting waits for nothing.
+            if signal == "-QUIT" {
+                eventually(&what, is_free);
+            } else {
+                assert!(is_free(), "{what}: a process is left that serves");
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            assert!(is_free(), "{what}: a process has begun to serve");
+        }
+    }
+}
+
+#[test]
 fn a_server_that_is_told_to_end_does_not_wait_for_ever() {
     let name = name("slow");
     let server = start("slow", &["-handover", &name]);
