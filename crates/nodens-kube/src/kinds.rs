@@ -158,6 +158,11 @@ impl Resource {
         request
     }
 
+    /// The request for the newest version that the server has of this kind, and hardly an object.
+    pub(crate) fn newest(&self, source: &Source) -> String {
+        self.request(source) + "limit=1"
+    }
+
     /// Path and selectors.
     fn request(&self, source: &Source) -> String {
         let labels = source.labels.as_deref();

@@ -9,6 +9,7 @@ use crate::limits::LIST_PAUSE;
 use crate::messages::Messages;
 use crate::watch::Loop;
 use http_body_util::BodyExt;
+use nodens_core::log::Level;
 
 impl Loop {
     /// Takes a whole list, page by page; gives its version.
@@ -18,7 +19,7 @@ impl Loop {
         loop {
             let request = self.resource.page(self.source(), token.as_deref(), self.has_listed());
             let answer = self.get(&request, true).await?;
-            let page = self.page(answer).await?;
+            let page = self.page(answer, true).await?;
             if page.next.is_none() {
                 return Ok(page.version);
             }
@@ -26,8 +27,29 @@ impl Loop {
         }
     }
 
-    /// Applies a page, object by object as they arrive.
-    async fn page(&mut self, Answer { form, mut body }: Answer) -> Result<Page, Fault> {
+    /// Whether the server has come to the version that we have. One that was restored from a backup may not: it would
+    /// say nothing of what it has, as all of that is older for it than what was asked for.
+    pub(crate) async fn has_gone_back(&mut self, version: &str) -> Result<bool, Fault> {
+        let request = self.resource.newest(self.source());
+        let answer = self.get(&request, true).await?;
+        let newest = self.page(answer, false).await?.version;
+        let is_older = is_older(&newest, version);
+        if is_older {
+            let (host, title) = (self.connection.host(), self.resource.title);
+            let text = format!(
+                "Kubernetes API at {host}: {title} have gone back from version {version} to {newest}, listing them anew"
+            );
+            self.sink.line(Level::Warning, "kubernetes", text);
+        }
+        Ok(is_older)
+    }
+
+    /// Applies a page, if it is to be applied, object by object as they arrive.
+    async fn page(
+        &mut self,
+        Answer { form, mut body }: Answer,
+        applies: bool,
+    ) -> Result<Page, Fault> {
         let kind = self.resource.kind;
         let mut items = Pieces::of(form);
         loop {
@@ -37,7 +59,10 @@ impl Loop {
             let frame = frame.map_err(|error| broken(&error))?;
             let Some(data) = frame.data_ref() else { continue };
             let mut unreadable = Vec::new();
-            let take = |item: &[u8]| unreadable.extend(self.known.item(kind, form, item).err());
+            let take = |item: &[u8]| {
+                let applied = applies.then(|| self.known.item(kind, form, item));
+                unreadable.extend(applied.and_then(Result::err));
+            };
             items.feed(data, take)?;
             unreadable.iter().for_each(|text| self.unreadable(text));
             // Many frames may be there at once; others want to work too.
@@ -49,6 +74,13 @@ impl Loop {
         }
         page
     }
+}
+
+/// Whether a version is older than another one of the same kind. They are numbers in all API servers; of anything else
+/// nobody knows.
+fn is_older(one: &str, other: &str) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    number(one).zip(number(other)).is_some_and(|(one, other)| one < other)
 }
 
 /// Cuts a list into objects, in the way of its form.

@@ -70,6 +70,8 @@ pub(crate) struct Loop {
     backoff: Backoff,
     /// The version to go on from; none if there has to be a list first.
     version: Option<String>,
+    /// Whether the server may be another one than the one that gave that version, or with other data.
+    is_in_doubt: bool,
     /// How lists are taken.
     lists: Lists,
     has_listed: bool,
@@ -97,6 +99,7 @@ impl Loop {
             common,
             backoff: Backoff::default(),
             version: None,
+            is_in_doubt: false,
             lists: Lists::Streams,
             has_listed: false,
             pace: Pace::InTurn,
@@ -121,6 +124,8 @@ impl Loop {
             self.following = None;
             let result = self.attempt().await;
             let lived = self.following.map(|since| since.elapsed());
+            // One that ends sooner than it was asked to may be restarting.
+            self.is_in_doubt |= result.is_err() || lived.is_none_or(|lived| lived < WATCH_TIME);
             let wait = match result {
                 Ok(()) => {
                     self.pace = Pace::InTurn;
@@ -137,6 +142,12 @@ impl Loop {
 
     /// One stream, from wherever we are to its end.
     async fn attempt(&mut self) -> Result<(), Fault> {
+        if let Some(version) = self.version.clone().filter(|_| self.is_in_doubt)
+            && self.has_gone_back(&version).await?
+        {
+            self.version = None;
+        }
+        self.is_in_doubt = false;
         if self.version.is_none() && self.lists != Lists::Streams {
             if self.lists == Lists::PagesOnce {
                 self.lists = Lists::Streams;

@@ -8,6 +8,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub(crate) struct Fake {
     pub(crate) address: SocketAddr,
     asked: Receiver<Asked>,
     early: Mutex<VecDeque<Asked>>,
+    /// The newest version that it has, for those who ask for nothing else.
+    pub(crate) newest: Arc<AtomicU64>,
 }
 
 /// A request that waits for its answer.
@@ -74,12 +77,20 @@ impl Fake {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, asked) = channel();
+        let newest = Arc::new(AtomicU64::new(u64::MAX));
+        let has = newest.clone();
         std::thread::spawn(move || {
             let mut held = Vec::new();
             for stream in listener.incoming().flatten() {
                 _ = stream.set_nodelay(true);
                 let Some(mut asked) = Asked::read(accept(stream)) else { continue };
-                if quiet.contains(&asked.path.as_str()) {
+                if asked.query.ends_with("limit=1") {
+                    let version = has.load(Ordering::Relaxed);
+                    let list = format!(
+                        r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#
+                    );
+                    asked.answer("200 OK", &list);
+                } else if quiet.contains(&asked.path.as_str()) {
                     asked.begin().bookmark("1", true);
                     held.push(asked);
                 } else if sender.send(asked).is_err() {
@@ -87,7 +98,7 @@ impl Fake {
                 }
             }
         });
-        Self { address, asked, early: Mutex::default() }
+        Self { address, asked, early: Mutex::default(), newest }
     }
 
     /// The next request for `path`.

@@ -5,6 +5,7 @@ use crate::fake::{
     service, service_at, slice,
 };
 use nodens_core::cluster::{Key, Link, Scope};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[test]
@@ -488,4 +489,32 @@ fn pods_are_known_by_their_addresses_until_they_are_gone() {
     watch.until("the new address", || pods("10.3.0.2") == 1 && pods("10.3.0.1") == 0);
     asked.event("DELETED", &pod(11, "10.3.0.2"));
     watch.until("no pod", || pods("10.3.0.2") == 0);
+}
+
+#[test]
+fn a_server_that_was_restored_from_a_backup_is_listed_anew() {
+    for in_order in [true, false] {
+        let fake = Fake::start(&[NAMESPACES]);
+        let watch = Watch::start(&fake, |_| ());
+        let mut asked = fake.next(SERVICES);
+        asked.begin().added(&service("kept", 7)).bookmark("10", true).added(&service("new", 110));
+        watch.until_service("default", "new", true);
+        // What comes after that version is not there yet, and nobody says so.
+        fake.newest.store(109, Ordering::Relaxed);
+        if in_order {
+            asked.end()
+        } else {
+            asked.cut()
+        }
+        let mut asked = fake.next(SERVICES);
+        assert!(asked.wants_streamed_list(), "{}", asked.query);
+        asked.begin().added(&service("kept", 7)).bookmark("109", true);
+        watch.until_service("default", "new", false);
+        assert!(watch.has_service("default", "kept"));
+        watch.until_said("services have gone back from version 110 to 109, listing them anew");
+        // It goes on as usual.
+        asked.cut();
+        let asked = fake.next(SERVICES);
+        assert!(asked.query.contains("&resourceVersion=109"), "{}", asked.query);
+    }
 }
