@@ -158,6 +158,11 @@ impl Resource {
         request
     }
 
+    /// The request for a list that has no pages.
+    pub(crate) fn whole(&self, source: &Source) -> String {
+        self.request(source).trim_end_matches(['?', '&']).to_owned()
+    }
+
     /// The request for the newest version that the server has of this kind, and hardly an object.
     pub(crate) fn newest(&self, source: &Source) -> String {
         self.request(source) + "limit=1"

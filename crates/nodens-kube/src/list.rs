@@ -18,13 +18,34 @@ impl Loop {
         let mut token: Option<String> = None;
         loop {
             let request = self.resource.page(self.source(), token.as_deref(), self.has_listed());
-            let answer = self.get(&request, true).await?;
-            let page = self.page(answer, true).await?;
+            let page = match self.next_page(&request).await {
+                // The version of the first page is gone already, and may be so each time.
+                Err(Fault::Gone(_)) if token.is_some() => return self.list_at_once().await,
+                page => page?,
+            };
             if page.next.is_none() {
                 return Ok(page.version);
             }
             token = page.next;
         }
+    }
+
+    /// Takes a whole list in one response, as client-go does where pages do not work; gives its version.
+    async fn list_at_once(&mut self) -> Result<String, Fault> {
+        self.known.begin_list(self.resource.kind);
+        let request = self.resource.whole(self.source());
+        match self.next_page(&request).await {
+            Ok(page) if page.next.is_none() => Ok(page.version),
+            Ok(_) => Err(Fault::Strange("pages that expire, and no list without pages".to_owned())),
+            // Not one of those that nobody is told of.
+            Err(Fault::Gone(text)) => Err(Fault::Strange(text)),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn next_page(&mut self, request: &str) -> Result<Page, Fault> {
+        let answer = self.get(request, true).await?;
+        self.page(answer, true).await
     }
 
     /// Whether the server has come to the version that we have. One that was restored from a backup may not: it would

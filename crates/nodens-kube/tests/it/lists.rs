@@ -518,3 +518,34 @@ fn a_server_that_was_restored_from_a_backup_is_listed_anew() {
         assert!(asked.query.contains("&resourceVersion=109"), "{}", asked.query);
     }
 }
+
+#[test]
+fn a_list_whose_pages_expire_is_taken_at_once() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    fake.next(SERVICES).refuse("422 Unprocessable Entity", "sendInitialEvents is forbidden");
+    let page = |next: &str, items: &str| {
+        format!(
+            r#"{{"kind":"ServiceList","metadata":{{"resourceVersion":"50","continue":"{next}"}},"items":[{items}]}}"#
+        )
+    };
+    let expires = || {
+        fake.next(SERVICES).answer("200 OK", &page("next", &service("one", 7)));
+        let asked = fake.next(SERVICES);
+        assert!(asked.query.ends_with("&continue=next"), "{}", asked.query);
+        asked.refuse("410 Gone", "The provided continue parameter is too old");
+        let asked = fake.next(SERVICES);
+        assert!(!asked.query.contains("limit=") && !asked.query.contains("continue="));
+        asked
+    };
+    // A server that gives none either is in the log.
+    expires().refuse("410 Gone", "too old");
+    watch.until_said("too old");
+    assert!(!watch.feed.synced());
+    let both = [service("one", 7), service("two", 8)].join(",");
+    expires().answer("200 OK", &page("", &both));
+    let asked = fake.next(SERVICES);
+    assert!(asked.query.contains("&resourceVersion=50"), "{}", asked.query);
+    watch.until_synced();
+    assert!(watch.has_service("default", "one") && watch.has_service("default", "two"));
+}
