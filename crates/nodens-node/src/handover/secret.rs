@@ -2,12 +2,14 @@
 
 use super::limits::GREETING_LEN_MAX;
 use hmac::{Hmac, Mac};
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, linkat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, flock, fstat, fsync, linkat, openat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Octets of the secret, of a challenge, and of its answer.
 pub(crate) const LEN: usize = 32;
@@ -44,11 +46,15 @@ impl Secret {
     /// its ends.
     pub(crate) const INHERITED: Self = Self([0; LEN]);
 
-    /// Reads the secret of `folder`; makes one if there is none yet.
+    /// Reads the secret of `folder`; makes one if there is none yet, or nothing in its file.
     pub(crate) fn of(folder: BorrowedFd<'_>) -> io::Result<Self> {
         match read(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(folder)?;
+                read(folder)
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                fill(folder)?;
                 read(folder)
             }
             read => read,
@@ -108,9 +114,31 @@ fn read(folder: BorrowedFd<'_>) -> io::Result<Secret> {
     check_private(&file)?;
     let mut octets = [0; GREETING_LEN_MAX];
     let len = rustix::io::read(&file, &mut octets)?;
+    if len == 0 {
+        let text = "the file `secret` is empty";
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+    }
     let octets = octets.get(..len).and_then(|octets| octets.try_into().ok());
     let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the file `secret` is damaged");
     octets.map(Secret).ok_or_else(wrong)
+}
+
+/// Writes a secret into a file without one, as a machine that loses power may leave it. In place, and under a lock:
+/// whoever comes first, all read the same.
+fn fill(folder: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = openat(folder, FILE, flags, Mode::empty())?;
+    check_private(&file)?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    if fstat(&file)?.st_size == 0 { write(&file) } else { Ok(()) }
+}
+
+/// Writes a new secret, and waits until it is on the disk: its name must not be there before it.
+fn write(file: &OwnedFd) -> io::Result<()> {
+    if rustix::io::write(file, &nonce()?)? != LEN {
+        return Err(io::Error::new(io::ErrorKind::WriteZero, "no room for the file `secret`"));
+    }
+    Ok(fsync(file)?)
 }
 
 /// Writes a secret in one step: whoever comes first, all read the same.
@@ -119,12 +147,32 @@ fn make(folder: BorrowedFd<'_>) -> io::Result<()> {
         format!("{FILE}.{:x}", u64::from_ne_bytes(*nonce()?.first_chunk().unwrap_or(&[0; 8])));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = openat(folder, &*own, flags, Mode::RUSR | Mode::WUSR)?;
-    let written = nonce().and_then(|secret| Ok(rustix::io::write(&file, &secret)?));
     let linked =
-        written.and_then(|_| match linkat(folder, &*own, folder, FILE, AtFlags::empty()) {
+        write(&file).and_then(|()| match linkat(folder, &*own, folder, FILE, AtFlags::empty()) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         });
     _ = unlinkat(folder, &*own, AtFlags::empty());
     linked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_gets_one_secret_for_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = std::fs::File::open(folder.path()).unwrap();
+        let secret = || Secret::of(opened.as_fd()).unwrap().0;
+        let first = secret();
+        // As a machine leaves it that has lost power.
+        std::fs::write(folder.path().join(FILE), "").unwrap();
+        let all = std::thread::scope(|scope| {
+            let threads = [(); 8].map(|()| scope.spawn(secret));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert!(all.iter().all(|one| *one == all[0]));
+        assert!(all[0] != first && all[0] != [0; LEN]);
+    }
 }
