@@ -81,7 +81,10 @@ mod tests {
         for row in &rows {
             assert!(!row.shown_by.is_empty(), "{row:?}");
             for name in &row.shown_by {
-                let is_test = text.contains(&format!("#[test]\nfn {name}() {{\n"));
+                // In a file of tests, or in a module of them.
+                let is_test = ["", "    "].iter().any(|indent| {
+                    text.contains(&format!("{indent}#[test]\n{indent}fn {name}() {{\n"))
+                });
                 let is_scenario = SCENARIOS.iter().any(|(scenario, _)| scenario == name);
                 assert!(is_test || is_scenario, "neither a scenario nor a test: {name}");
             }
