@@ -5,13 +5,15 @@ use nodens_core::Group;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The connections that a listener has, of all workers. Touched when one opens or closes, never by a
 /// question.
 #[derive(Debug, Default)]
 pub(crate) struct Open {
+    /// Changed with the lock of `shares`. A flood of packets looks at it without.
+    count: AtomicUsize,
     shares: Mutex<Shares>,
     /// A worker had no place for a new one, and none of its own to close for it.
     is_short: AtomicBool,
@@ -20,7 +22,6 @@ pub(crate) struct Open {
 /// Who has them.
 #[derive(Debug, Default)]
 struct Shares {
-    open: usize,
     /// How many there may be. A reload may change that.
     max: usize,
     of: HashMap<Group, usize>,
@@ -69,17 +70,18 @@ impl Few {
         let mut shares = self.shares();
         let is_greedy = shares.is_greedy(client);
         let kept = usize::from(shares.is_awaited && is_greedy);
-        if shares.open.saturating_add(kept) >= self.max {
+        if self.open.count().saturating_add(kept) >= self.max {
             return None;
         }
         shares.is_awaited &= is_greedy;
         shares.enter(client);
+        self.open.count.fetch_add(1, Ordering::Relaxed);
         Some(Entry { open: self.open.clone(), client })
     }
 
     /// Whether there is no place.
     pub(crate) fn is_full(&self) -> bool {
-        self.shares().open >= self.max
+        self.open.count() >= self.max
     }
 
     /// Whether this client, or its network, has more than a share: no other makes room for it.
@@ -132,11 +134,15 @@ impl Few {
     /// How many there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.shares().open
+        self.open.count()
     }
 }
 
 impl Open {
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shares> {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,7 +168,6 @@ impl Shares {
     }
 
     fn enter(&mut self, client: IpAddr) {
-        self.open += 1;
         for group in Group::all_of(client) {
             let share = self.share(group);
             let count = self.of.entry(group).or_default();
@@ -174,7 +179,6 @@ impl Shares {
     }
 
     fn leave(&mut self, client: IpAddr) {
-        self.open = self.open.saturating_sub(1);
         for group in Group::all_of(client) {
             let share = self.share(group);
             let Some(count) = self.of.get_mut(&group) else { continue };
@@ -215,7 +219,9 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.open.lock().leave(self.client);
+        let mut shares = self.open.lock();
+        shares.leave(self.client);
+        self.open.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
