@@ -2,8 +2,8 @@
 //! leader; the others, its followers, wait for its response.
 
 use crate::limits::{
-    FOLLOWERS_PER_QUERY_MAX, FORMER_LEADERS_MAX, JOIN_TIME_MAX, QUESTION_TIME_MAX,
-    SPARE_COALESCED_LEN, SPARE_COALESCED_MAX,
+    FOLLOWERS_PER_QUERY_MAX, FORMER_LEADERS_MAX, JOIN_TIME_MAX, SPARE_COALESCED_LEN,
+    SPARE_COALESCED_MAX,
 };
 use crate::ticket::Ticket;
 use crate::time::Now;
@@ -103,20 +103,15 @@ impl InFlight {
         if query.key != key {
             return Role::Alone;
         }
-        // If the leader's job is gone without finishing, the others would wait in vain: one of them takes over.
-        if now.since(query.since_ns) > 2 * QUESTION_TIME_MAX || query.is_stuck {
-            (query.since_ns, query.is_stuck) = (now.mono_ns, false);
-            query.leader = me;
-            return Role::Leader(hash);
-        }
-        // Its leader may have made its last attempt, and has less time left than this job.
-        if now.since(query.since_ns) > JOIN_TIME_MAX {
+        // Its leader may have made its last attempt, and has less time left than this job; or it is gone without
+        // finishing, or its worker is stuck. The others would wait in vain.
+        if now.since(query.since_ns) > JOIN_TIME_MAX || query.is_stuck {
             if query.former.len() >= FORMER_LEADERS_MAX {
                 // It has ended by now.
                 query.former.remove(0);
             }
             query.former.push(std::mem::replace(&mut query.leader, me));
-            query.since_ns = now.mono_ns;
+            (query.since_ns, query.is_stuck) = (now.mono_ns, false);
             return Role::Leader(hash);
         }
         if query.followers.len() >= FOLLOWERS_PER_QUERY_MAX {
