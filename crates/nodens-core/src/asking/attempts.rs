@@ -327,7 +327,7 @@ impl Asking {
         let attempt = q.state.take(number)?;
         // How long a connection took to be made is no time of its answers, but one of the query.
         let took = q.now.since(attempt.asked_ns);
-        attempt.upstream.path(attempt.carrier).answered(q.now, q.now.since(attempt.sent_ns));
+        attempt.upstream.path(attempt.carrier).replied(q.now, q.now.since(attempt.sent_ns));
         for other in q.state.pending.iter().filter(|other| !other.connects) {
             other.upstream.path(other.carrier).outrun(q.now.since(other.sent_ns));
         }
@@ -350,7 +350,7 @@ impl Asking {
         let is_first_way = attempt.carrier == attempt.upstream.carrier(q.carrier);
         state.put_off.has_credit |= is_first_way && retries::is_lost(attempt.carrier, fault);
         let path = attempt.upstream.path(attempt.carrier);
-        if matches!(fault, Fault::Timeout(_)) && path.has_answered_since(attempt.sent_ns) {
+        if matches!(fault, Fault::Timeout(_)) && path.has_replied_since(attempt.sent_ns) {
             state.spare.allow();
         }
         *q.error = fault.to_string();

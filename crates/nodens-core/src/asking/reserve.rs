@@ -83,7 +83,7 @@ mod tests {
             assert_eq!(take_all(at(window), 0), 1);
             let others: u32 = (1..1000).map(|n| take_all(at(window + 9), n)).sum();
             assert_eq!(others, RETRIES_RESERVED - RETRIES_PER_CLIENT);
-            // Nobody else's is given back.
+            // A client that has taken none gives none back.
             reserve.give_back(client(2000));
             assert!(!reserve.take(at(window + 9), client(2000)));
         }

@@ -62,7 +62,7 @@ impl PutOff {
 }
 
 /// The one retry of a query that needs no budget: it had no response in all its time, and its upstream has answered others
-/// since. So the upstream is well, and whoever else uses up the budget must not make a lost datagram a failure.
+/// since. So the upstream is well, and a lost datagram must not become a failure because others have used up the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Spare {
     /// There was no reason for it yet.
@@ -157,7 +157,7 @@ impl Asking {
             q.state.spare = Spare::Used;
             return Some(Credit::Nothing);
         }
-        let now = q.now;
+        let (now, is_put_off) = (q.now, q.state.put_off.waits);
         let budget = q.worker.budgets.of(self, now);
         if budget.take(now) {
             return Some(Credit::Own);
@@ -169,7 +169,8 @@ impl Asking {
         if budget.forgive(now, recoveries) && budget.take(now) {
             return Some(Credit::Own);
         }
-        self.reserve.take(now, q.client).then_some(Credit::Reserve)
+        // Once: the many queries that wait in an overload must not all come back to its lock.
+        (!is_put_off && self.reserve.take(now, q.client)).then_some(Credit::Reserve)
     }
 
     /// The attempt was not made.

@@ -39,6 +39,8 @@ pub struct Path {
     strikes: AtomicU32,
     /// When the last answer came, monotonic nanoseconds.
     answered_ns: AtomicU64,
+    /// The same of answers to queries, without those to health checks.
+    replied_ns: AtomicU64,
     /// How often it answered again after an outage.
     recoveries: AtomicU32,
     /// A worker looks after the health checks.
@@ -59,6 +61,7 @@ impl Default for Path {
             fails: AtomicU32::new(0),
             strikes: AtomicU32::new(0),
             answered_ns: AtomicU64::new(0),
+            replied_ns: AtomicU64::new(0),
             recoveries: AtomicU32::new(0),
             probed: AtomicBool::new(false),
             said_down_ns: AtomicU64::new(0),
@@ -136,9 +139,15 @@ impl Path {
         self.recoveries.load(Relaxed)
     }
 
-    /// Whether an answer came after this moment, monotonic nanoseconds.
-    pub fn has_answered_since(&self, ns: u64) -> bool {
-        self.answered_ns.load(Relaxed) > ns
+    /// Whether a query, not a health check, was answered after this moment, monotonic nanoseconds.
+    pub fn has_replied_since(&self, ns: u64) -> bool {
+        self.replied_ns.load(Relaxed) > ns
+    }
+
+    /// A query was answered after `time`.
+    pub fn replied(&self, now: Now, time: Duration) {
+        self.replied_ns.store(now.mono_ns, Relaxed);
+        self.answered(now, time);
     }
 
     /// An answer came after `time`: the path works.
@@ -243,11 +252,12 @@ impl Path {
     }
 }
 
-/// A mean in which the new value counts for an eighth, and the first one alone; not 0.
+/// Not 0, which stands for no time.
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
+/// A mean in which the new value counts for an eighth, and the first one alone; not 0.
 fn smooth(old: u64, new: u64) -> u64 {
     let mean = if old == 0 { new } else { old - old / 8 + new / 8 };
     mean.max(1)

@@ -133,6 +133,15 @@ fn an_upstream_that_drops_everything_gets_a_fifth_more_and_no_more() {
 }
 
 #[test]
+fn an_upstream_that_answers_health_checks_alone_gets_no_more_than_that() {
+    let load = load(bench("192.0.2.1", ""), 400, 12, |_, question| {
+        if question.questions[0].qname.view().is_root() { replies(question) } else { Reaction::Silence }
+    });
+    load.assert_bounded_with(1, 0);
+    assert_eq!(load.answers, 0);
+}
+
+#[test]
 fn two_upstreams_that_refuse_everything_get_no_more_than_that() {
     let mut load = load(bench(&to(2), ""), 400, 14, |ask, _| refused(ask));
     // The first query reaches neither of them, and of the second one nothing was known.
@@ -535,11 +544,11 @@ fn queries_that_are_never_answered_do_not_take_the_retries_of_others() {
         for n in 0..1500 {
             bench.client.peer.set_ip([192, 0, 2, 50].into());
             bench.ask_bytes(&request(&format!("never{n}.example. A")));
+            if is_same {
+                bench.ask_bytes(&request(&format!("good{n}.example. A")));
+            }
             if n % 100 == 99 {
                 bench.client.peer.set_ip([192, 0, 2, other].into());
-                if is_same {
-                    bench.ask_bytes(&request(&format!("good{n}.example. A")));
-                }
                 bench.ask_bytes(&request(&format!("lost{n}.example. A")));
             }
             for (_, wire) in bench.pass(20 * MS) {
