@@ -51,9 +51,9 @@ fn pause(left_s: u32) -> Duration {
     PREFETCH_PAUSE_MIN.max(Duration::from_secs(left_s.into()) / PREFETCH_PAUSE_SHARE)
 }
 
-/// The question of `job` once more, from here on. It is asked over UDP whatever the client uses: not every upstream
-/// takes TCP, and where nobody waits, `forward` asks again over TCP for what is truncated. So that this is seldom, at
-/// least `udp_size` octets are announced.
+/// The question of `job` once more, from here on. It is asked over UDP whatever the client uses, as not every upstream
+/// takes TCP; `forward` asks again over TCP for what is truncated. At least `udp_size` octets are announced, so that
+/// this is rare.
 fn background(job: &Job, phase: Phase, refresh: Refresh, udp_size: u16) -> Background {
     let q = &job.current;
     let mut resolution = Resolution::default();

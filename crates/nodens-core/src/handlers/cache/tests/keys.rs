@@ -175,7 +175,7 @@ fn a_block_is_the_same_whatever_stands_in_the_place_of_a_word() {
     bench.reload_with(&of("192.0.2.7 192.0.2.8"), &options(template)).unwrap();
     bench.ask("www.example. A");
     assert_eq!(bench.asked, 1);
-    // Of another number of blocks nobody knows which is which.
+    // With another number of blocks it is not known which of them is meant.
     let other = options(". {\n cache 30\n forward . SERVERS\n}\n");
     bench.reload_with(&of("192.0.2.9"), &other).unwrap();
     bench.ask("www.example. A");
