@@ -114,7 +114,7 @@ impl Handle for Rrl {
         let network = self.network(cx.job.client().peer.ip());
         // All responses for a name that exists are the same by type. Errors, denials and referrals are the same for all types.
         let qtype = match kind {
-            Kind::Response => cx.job.current.qtype,
+            Kind::Response => type_of(&cx.job.current),
             _ => Type(0),
         };
         let mut owner = std::mem::take(&mut cx.worker.own.rrl.name);
@@ -228,6 +228,18 @@ fn classify(q: &Resolution, signs: bool) -> (Kind, Counted) {
         },
         _ => (Kind::Error, Counted::Nothing),
     }
+}
+
+/// The type that a response with answers is counted under: that of the query, unless there are only aliases, which are given
+/// for any type.
+fn type_of(q: &Resolution) -> Type {
+    let answers = || {
+        let records = Records::of(&q.response.wire).ok()?;
+        Some(records.flatten().take_while(|record| record.section == Section::Answer))
+    };
+    let is_given = answers().is_some_and(|mut answers| answers.any(|own| own.rtype == q.qtype));
+    let first = answers().and_then(|mut answers| answers.next()).map(|own| own.rtype);
+    if is_given { q.qtype } else { first.unwrap_or(q.qtype) }
 }
 
 /// The name in lower case.

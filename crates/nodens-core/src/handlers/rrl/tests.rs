@@ -88,6 +88,10 @@ fn what_an_attacker_can_vary_makes_no_other_response() {
         ("N.w.example.org. A", 3),
         ("N.w.example.org. TXT", 2),
         ("N.alias.example.org. A", 3),
+        // An alias is given for any type.
+        ("x.alias.example.org. TYPEN", 3),
+        ("x.dn.example.org. TYPEN", 3),
+        ("x.out.example.org. TYPEN", 3),
         ("N.sub.example.org. A", 5),
         ("x.sub.example.org. TYPEN", 5),
         ("N.dn.example.org. A", 3),
