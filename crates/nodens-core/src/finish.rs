@@ -7,7 +7,8 @@ use crate::handler::Job;
 use crate::limits::PADDING_BLOCK;
 use crate::shared::Shared;
 use nodens_wire::edns::{CO, DO, code, push_option};
-use nodens_wire::shape::{ResponseEdns, pad, shape_as};
+use nodens_wire::padding::pad;
+use nodens_wire::shape::{ResponseEdns, shape_as};
 use nodens_wire::{Builder, Flags, HEADER_LEN, Rcode, header};
 use nodens_zone::tsig::Signer;
 

@@ -30,6 +30,7 @@ pub mod framing;
 pub mod header;
 pub mod message;
 pub mod name;
+pub mod padding;
 pub mod proxy;
 mod rdata;
 pub mod reader;

@@ -2,7 +2,7 @@
 
 use crate::HEADER_LEN;
 use crate::builder::Builder;
-use crate::edns::{OPT_LEN, OPTION_HEAD_LEN, code};
+use crate::edns::OPT_LEN;
 use crate::header::{Flags, Header};
 use crate::message::{Message, Question};
 use crate::reader::{Reader, WireError};
@@ -240,7 +240,7 @@ impl Kept {
     }
 }
 
-fn push_opt(response: &mut Vec<u8>, rcode: Rcode, edns: ResponseEdns<'_>) {
+pub(crate) fn push_opt(response: &mut Vec<u8>, rcode: Rcode, edns: ResponseEdns<'_>) {
     let options = edns.options.get(..usize::from(u16::MAX)).unwrap_or(edns.options);
     response.push(0);
     response.extend(Type::OPT.0.to_be_bytes());
@@ -249,24 +249,6 @@ fn push_opt(response: &mut Vec<u8>, rcode: Rcode, edns: ResponseEdns<'_>) {
     response.extend(edns.flags.to_be_bytes());
     response.extend((options.len() as u16).to_be_bytes());
     response.extend_from_slice(options);
-}
-
-/// Adds the option Padding (RFC 7830) to a response that [`shape`] has given an OPT record with these
-/// `options`: it becomes as long as the next multiple of `block` octets, or as `limit` allows. Where the
-/// head of the option has no room either, nothing changes.
-pub fn pad(response: &mut Vec<u8>, options: &[u8], block: usize, limit: usize) {
-    let Some(len_at) = response.len().checked_sub(options.len() + 2) else { return };
-    let with_head = response.len() + OPTION_HEAD_LEN;
-    let Some(room) = limit.checked_sub(with_head) else { return };
-    let padding = (with_head.next_multiple_of(block) - with_head).min(room);
-    let options = response.len() + OPTION_HEAD_LEN + padding - len_at - 2;
-    let (Ok(len), Ok(options)) = (u16::try_from(padding), u16::try_from(options)) else { return };
-    if let Some(field) = response.get_mut(len_at..len_at + 2) {
-        field.copy_from_slice(&options.to_be_bytes());
-    }
-    response.extend(code::PADDING.to_be_bytes());
-    response.extend(len.to_be_bytes());
-    response.resize(response.len() + padding, 0);
 }
 
 #[cfg(test)]
@@ -328,37 +310,6 @@ mod tests {
         assert!(message.flags.has(Flags::TC));
         assert_eq!(message.answer.len(), 29);
         assert_eq!(message.additional.len(), 1);
-    }
-
-    #[test]
-    fn padding_fills_blocks_as_far_as_the_limit_allows() {
-        let options = [0, code::COOKIE as u8, 0, 2, 7, 7];
-        for records in 0..40 {
-            let mut bytes = response(records);
-            let edns = ResponseEdns { options: &options, ..Default::default() };
-            shape(&mut bytes, Rcode::NOERROR, Some(edns), 65_535).unwrap();
-            let shaped = bytes.len();
-            pad(&mut bytes, &options, 468, 65_535);
-            assert_eq!((bytes.len() % 468, bytes.len() / 468), (0, 1 + (shaped + 3) / 468));
-            let message = Message::parse(&bytes).unwrap();
-            let (_, given) = message.edns().unwrap();
-            let given: Vec<_> = given.collect();
-            assert_eq!(given[0], (code::COOKIE, &[7, 7][..]));
-            assert_eq!((given[1].0, given.len()), (code::PADDING, 2));
-        }
-        // Only the head of the option has room, then not even that.
-        for (limit, len) in
-            [(512, 512), (plain_len() + 4, plain_len() + 4), (plain_len() + 3, plain_len())]
-        {
-            let mut bytes = response(1);
-            shape(&mut bytes, Rcode::NOERROR, Some(ResponseEdns::default()), limit).unwrap();
-            pad(&mut bytes, &[], 600, limit);
-            assert_eq!((bytes.len(), Message::parse(&bytes).unwrap().answer.len()), (len, 1));
-        }
-    }
-
-    fn plain_len() -> usize {
-        response(1).len() + OPT_LEN
     }
 
     #[test]

@@ -13,8 +13,8 @@ use nodens_wire::{Message, Name, Rcode, Type};
 use rcgen::date_time_ymd;
 use std::io::ErrorKind;
 use std::net::UdpSocket;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const MS: Duration = Duration::from_millis(1);
@@ -60,6 +60,28 @@ fn queries_of_all_clients_share_a_few_connections_over_quic() {
     eventually("the end of all connections", || get(&upstream.seen.open) == 0);
     let closed = upstream.seen.closed.lock().unwrap();
     assert!(!closed.is_empty() && closed.iter().all(|code| *code == 0), "{closed:?}");
+}
+
+#[test]
+fn the_length_of_a_query_over_quic_says_little_of_what_is_asked() {
+    let authority = Authority::new();
+    let lens = Arc::new(Mutex::new(Vec::new()));
+    let seen = lens.clone();
+    let pair = authority.signed(ADDRESS, |_| {});
+    let upstream = QuicUpstream::start(pair, Setup::default(), move |asked| {
+        seen.lock().unwrap().push(asked.wire.len());
+        vec![Act::Answer]
+    });
+    let server = forward(&upstream.to(), &authority.tls());
+    let long = "n".repeat(63);
+    for name in
+        ["a", "much.longer.names.are.padded.to.the.same.length", &format!("{long}.{long}.{long}")]
+    {
+        assert_answered(&ask_udp(server.address(), &format!("{name}.test A")));
+    }
+    let lens = lens.lock().unwrap();
+    assert!(lens.len() >= 3 && lens.iter().all(|len| [128, 256].contains(len)), "{lens:?}");
+    server.stop();
 }
 
 #[test]

@@ -19,6 +19,7 @@ use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
 use nodens_wire::framing::push_message;
 use nodens_wire::header;
+use nodens_wire::padding::{QUERY_BLOCK, pad_query};
 use quinn_proto::{EndpointConfig, VarInt};
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -39,7 +40,8 @@ pub(crate) struct Connections {
     endpoints: Arc<EndpointConfig>,
     /// None before the first connection.
     packets: Option<Packets>,
-    /// The query being sent, with its length.
+    /// The query being sent, padded, and the same with its length.
+    padded: Vec<u8>,
     framed: Vec<u8>,
 }
 
@@ -55,6 +57,7 @@ impl Connections {
             clock: Clock::new(),
             endpoints: Arc::default(),
             packets: None,
+            padded: Vec::new(),
             framed: Vec::new(),
         }
     }
@@ -76,8 +79,12 @@ impl Connections {
         let id = draw_id(random, |id| connection.record.waiting.contains_key(&id));
         let id = id.ok_or_else(|| refuse("no ID"))?;
         header::set_id(message, 0);
+        self.padded.clear();
+        self.padded.extend_from_slice(message);
+        // Its length must not say what is asked (RFC 9250 section 5.4).
+        pad_query(&mut self.padded, QUERY_BLOCK);
         self.framed.clear();
-        push_message(&mut self.framed, message);
+        push_message(&mut self.framed, &self.padded);
         connection.put(id, &self.framed, waiting);
         if !connection.record.connected {
             cx.worker.connects(ask.ticket, ask.attempt);
