@@ -81,6 +81,20 @@ pub(crate) fn wait(services: &Services, shared: &Shared, waiting: &mut Waiting<'
     }
 }
 
+/// Whether names that `now` answers from a cluster would be answered no more: `next` watches it in another way, and its API
+/// server has not given everything yet.
+pub(crate) fn would_lose(now: &Services, next: &Services) -> bool {
+    let is_kept = |own: &ClusterService| {
+        next.clusters.iter().any(|other| Arc::ptr_eq(&other.feed, &own.feed))
+    };
+    let is_given_up = |own: &ClusterService| own.feed.synced() && !is_kept(own);
+    let is_missing = |own: &ClusterService| !own.feed.synced();
+    let any = |services: &Services, is: &dyn Fn(&ClusterService) -> bool| {
+        services.clusters.iter().any(|own| !own.optional && is(own))
+    };
+    any(now, &is_given_up) && any(next, &is_missing)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +142,23 @@ mod tests {
         assert_eq!(wait(&services(&shared, &[1200]), &shared, waiting), Waited::On);
         assert_eq!(wait(&Services::default(), &shared, waiting), Waited::On);
         assert!(said().is_empty());
+    }
+
+    #[test]
+    fn only_a_cluster_that_is_answered_from_can_be_lost() {
+        let (sender, _lines) = sync_channel(100);
+        let shared = Arc::new(Shared::new(1, Sink::new(sender)));
+        let [one, two] = [&[1][..], &[1, 1][..]].map(|timeouts| services(&shared, timeouts));
+        let mut other = Services::default();
+        other.clusters.extend(two.clusters.get(1).cloned());
+        assert!(!would_lose(&one, &other), "nothing is known yet");
+        one.clusters[0].feed.set_synced();
+        assert!(would_lose(&one, &other));
+        assert!(!would_lose(&one, &two), "what is known stays beside another cluster");
+        assert!(!would_lose(&one, &Services::default()), "a cluster that is wanted no more");
+        assert!(!would_lose(&Services::default(), &other));
+        other.clusters[0].feed.set_synced();
+        assert!(!would_lose(&one, &other));
     }
 
     #[test]

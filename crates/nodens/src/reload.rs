@@ -91,6 +91,11 @@ impl Reloads {
         new
     }
 
+    /// What was looked at last is looked at again next time.
+    pub(crate) fn forget(&mut self) {
+        self.seen.clear();
+    }
+
     /// Counts a configuration that could not be taken up: alerts watch this number, whatever was
     /// wrong with it.
     pub(crate) fn count_failure(&self) {

@@ -34,6 +34,12 @@ pub(super) enum ReloadError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Watch(#[from] WatchError),
+    /// Names of a cluster that are answered would fail until its API server can be reached.
+    #[error(
+        "plugin/kubernetes: timed out waiting for the Kubernetes API; \
+         the running configuration has the cluster's names and stays"
+    )]
+    Unsynced,
     #[error(transparent)]
     Http(#[from] ListenError),
     #[error(transparent)]

@@ -25,6 +25,10 @@ impl Server {
             Ok(loaded) => {
                 if let Err(error) = self.take_up(loaded, events) {
                     self.reloads.failed(&error);
+                    // Not what is in the file is wrong: it is tried again.
+                    if matches!(error, ReloadError::Unsynced) {
+                        self.reloads.forget();
+                    }
                 }
             }
             Err(error) => {
@@ -54,7 +58,9 @@ impl Server {
         match &result {
             Ok(()) => self.say("Reloading complete"),
             Err(error) => {
-                self.services.let_go_of_prepared();
+                // Of a large cluster, the next attempt finds what came since.
+                let keeps_watches = matches!(error, ReloadError::Unsynced);
+                self.services.let_go_of_prepared(keeps_watches);
                 let text = format!("Restart failed: {error}");
                 self.context.shared.sink.line(Level::Error, "", text);
             }
@@ -72,6 +78,9 @@ impl Server {
             *deferred = waiting.deferred;
         };
         let compiled = self.services.prepare_anew(loaded, wait)?;
+        if clusters::would_lose(&self.services.config.services, &compiled.config.services) {
+            return Err(ReloadError::Unsynced);
+        }
         let loaded = self.services.replace(compiled)?;
         self.services.configure(&loaded, &mut self.reloads);
         Ok(())

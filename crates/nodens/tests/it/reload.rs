@@ -1,9 +1,10 @@
 //! Reload: by signal, by file event; all or nothing; sockets kept.
 
-use crate::fixture::{Server, alone, eventually, free_port};
+use crate::fixture::{Server, alone, ask_udp, eventually, free_port};
 use crate::load::{Load, SOCKET_HOLDS};
-use nodens_wire::Type;
-use std::net::TcpListener;
+use nodens_wire::{Rcode, Type};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 const OLD: &str = ".:PORT {\n bind 127.0.0.1\n reload 2s 1s\n whoami\n}\n";
@@ -98,6 +99,59 @@ fn a_signal_that_comes_while_a_reload_waits_leads_to_another_reload() {
     std::fs::write(&server.conf, last).unwrap();
     server.signal("-USR1");
     eventually("what was asked for last answers", || answers_with(&server, 0));
+}
+
+/// An API server of a cluster without objects.
+fn serve_no_objects(listener: TcpListener) {
+    let answer = |mut stream: TcpStream| -> std::io::Result<TcpStream> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut octet = [0];
+            stream.read_exact(&mut octet)?;
+            head.extend(octet);
+        }
+        let end = r#"{"type":"BOOKMARK","object":{"kind":"Any","metadata":{"resourceVersion":"1","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}},"spec":{}}}"#;
+        let piece = format!("{end}\n");
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+        write!(stream, "{head}{:x}\r\n{piece}\r\n", piece.len())?;
+        Ok(stream)
+    };
+    std::thread::spawn(move || {
+        // The watches go on.
+        let mut held = Vec::new();
+        for stream in listener.incoming().flatten() {
+            held.extend(answer(stream));
+        }
+    });
+}
+
+#[test]
+fn a_reload_does_not_lose_a_cluster_whose_api_server_cannot_be_reached() {
+    let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let (first, second) = (listen(), listen());
+    let corefile = |port: &str, api: &TcpListener| {
+        let api = api.local_addr().unwrap();
+        format!(
+            ".:{port} {{\n bind 127.0.0.1\n reload 2s 1s\n kubernetes cluster.local {{\n  endpoint http://{api}\n  \
+             startup_timeout 200ms\n }}\n}}\n"
+        )
+    };
+    let text = corefile("PORT", &first);
+    serve_no_objects(first);
+    let server = Server::start("reload-cluster", &text);
+    let rcode = || {
+        let response = ask_udp(server.address, "x.default.svc.cluster.local", Type::A);
+        response.expect("an answer").flags.rcode()
+    };
+    eventually("the cluster is known", || rcode() == Rcode::NXDOMAIN);
+    std::fs::write(&server.conf, corefile(&server.address.port().to_string(), &second)).unwrap();
+    let line = server.wait_long_for("reload failed", Duration::from_secs(60));
+    assert!(line.contains("timed out waiting for the Kubernetes API"), "{line}");
+    assert_eq!(rcode(), Rcode::NXDOMAIN);
+    // It is tried again.
+    serve_no_objects(second);
+    server.wait_long_for("Reloading complete", Duration::from_secs(60));
+    assert_eq!(rcode(), Rcode::NXDOMAIN);
 }
 
 #[test]

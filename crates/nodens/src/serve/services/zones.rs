@@ -113,9 +113,11 @@ impl Services {
     }
 
     /// A configuration that was prepared is not taken up: what was begun for it ends.
-    pub(in crate::serve) fn let_go_of_prepared(&mut self) {
+    pub(in crate::serve) fn let_go_of_prepared(&mut self, keeps_watches: bool) {
         self.fit_zones();
-        self.drop_unwanted_watches();
+        if !keeps_watches {
+            self.drop_unwanted_watches();
+        }
     }
 
     /// Ends watches that only a configuration wanted that is not at work.
