@@ -73,6 +73,11 @@ impl Schedule {
         self.change(&zone, |_| ());
     }
 
+    /// Makes room for so many more zones at once: it would be copied each time that it has doubled.
+    pub fn reserve(&mut self, more: usize) {
+        self.zones.reserve(more);
+    }
+
     /// Forgets a zone.
     pub fn remove(&mut self, zone: &Name) {
         let Some(entry) = self.zones.remove(zone) else { return };

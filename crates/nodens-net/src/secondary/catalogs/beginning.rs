@@ -17,6 +17,10 @@ impl Keeper {
         members: Vec<(Arc<SecondaryZone>, Arc<Member>)>,
     ) {
         let folder = |member: &Member| catalog.terms(&member.groups).store;
+        if let Some(area) = self.areas.get_mut(index) {
+            area.zones.reserve(members.len());
+            area.schedule.reserve(members.len());
+        }
         let wanted = self.wanted(members.iter().map(|(zone, member)| (zone, folder(member))));
         read_ahead(&wanted, |ahead| {
             for (zone, member) in members {
