@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// Octets of records that may wait for the log writer.
+pub const LOG_BACKLOG_MAX: usize = 16 << 20;
+/// Octets of messages that may wait for one writer of `dnstap`.
+pub const TAP_BACKLOG_MAX: usize = 16 << 20;
 /// How long clients may keep what `ddr` tells them, in seconds: a day.
 pub const DDR_TTL_MAX: u32 = 86_400;
 /// Padded responses are as long as a multiple of so many octets (RFC 8467 section 4.1).
@@ -66,7 +70,8 @@ pub const LOSSES_REMEMBERED: u32 = 65_536;
 pub const LOSERS_REMEMBERED: usize = 4096;
 /// How often a worker says that it refuses questions.
 pub const REFUSALS_SAID_EVERY: Duration = Duration::from_secs(1);
-/// Clients that may wait for one and the same upstream answer.
+/// Clients that may wait for one and the same upstream answer. Others fail: each query more that is sent is one more that
+/// a forged response may fit.
 pub const FOLLOWERS_PER_QUERY_MAX: usize = 16_384;
 /// How long after its beginning a query in flight is joined by others that ask the same. A later one is sent for itself.
 pub const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
@@ -135,6 +140,11 @@ pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(5);
 /// The UDP payload Nodens announces and the most it sends where no `bufsize` says otherwise
 /// (the value of DNS Flag Day 2020).
 pub const UDP_SIZE_DEFAULT: u16 = 1232;
+/// The UDP payload that `cache` announces to upstreams for clients that accept long responses; [`UDP_SIZE_DEFAULT`] for
+/// others.
+pub const UDP_SIZE_LARGE: u16 = 4096;
+/// From which size on a client does.
+pub const UDP_SIZE_LARGE_FROM: u16 = 4000;
 
 /// Zone transfers that may be under way in the process.
 pub const TRANSFERS_MAX: usize = 1024;

@@ -1,5 +1,6 @@
 //! Ways to those who write down what is asked and answered (`dnstap`).
 
+use crate::limits::TAP_BACKLOG_MAX;
 use crate::log::Format;
 use crate::transport::Transport;
 use std::net::SocketAddr;
@@ -55,7 +56,28 @@ pub struct Tap {
 #[derive(Debug, Default)]
 struct Waiting {
     now: AtomicUsize,
+    /// What they take in memory.
+    octets: AtomicUsize,
     dropped: AtomicU64,
+}
+
+impl Waiting {
+    /// Whether there is room for one more of `octets` where there may be `most`, which takes it then.
+    fn takes(&self, octets: usize, most: usize) -> bool {
+        let now = self.now.fetch_add(1, Ordering::Relaxed);
+        let before = self.octets.fetch_add(octets, Ordering::Relaxed);
+        if now < most && before.saturating_add(octets) <= TAP_BACKLOG_MAX {
+            return true;
+        }
+        self.leaves(octets);
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        false
+    }
+
+    fn leaves(&self, octets: usize) {
+        self.now.fetch_sub(1, Ordering::Relaxed);
+        self.octets.fetch_sub(octets, Ordering::Relaxed);
+    }
 }
 
 /// The messages for one writer.
@@ -71,12 +93,12 @@ impl Messages {
     /// # Errors
     /// If there is none, or never will be.
     pub fn next_within(&self, patience: Duration) -> Result<Message, RecvTimeoutError> {
-        self.receiver.recv_timeout(patience).inspect(|_| self.taken())
+        self.receiver.recv_timeout(patience).inspect(|message| self.taken(message))
     }
 
     /// The messages that are there.
     pub fn now(&self) -> impl Iterator<Item = Message> {
-        self.receiver.try_iter().inspect(|_| self.taken())
+        self.receiver.try_iter().inspect(|message| self.taken(message))
     }
 
     /// How many were dropped since the last call.
@@ -84,8 +106,8 @@ impl Messages {
         self.waiting.dropped.swap(0, Ordering::Relaxed)
     }
 
-    fn taken(&self) {
-        self.waiting.now.fetch_sub(1, Ordering::Relaxed);
+    fn taken(&self, message: &Message) {
+        self.waiting.leaves(message.octets());
     }
 }
 
@@ -123,6 +145,14 @@ pub struct Message {
     pub extra: Option<String>,
 }
 
+impl Message {
+    /// Octets that it takes in memory.
+    fn octets(&self) -> usize {
+        let wire = self.wire.as_ref().map_or(0, Vec::capacity);
+        size_of::<Self>() + wire + self.extra.as_ref().map_or(0, String::capacity)
+    }
+}
+
 impl Tap {
     /// A way to a writer of what `spec` says.
     pub(crate) fn new(spec: Spec) -> Self {
@@ -146,13 +176,16 @@ impl Tap {
         wire: &[u8],
         extra: impl FnOnce(&Arc<Format>) -> String,
     ) {
-        if self.waiting.now.fetch_add(1, Ordering::Relaxed) >= self.spec.queue {
-            self.waiting.now.fetch_sub(1, Ordering::Relaxed);
+        // Nothing is made of a message that will not be sent.
+        if self.waiting.now.load(Ordering::Relaxed) >= self.spec.queue {
             self.waiting.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         message.wire = self.spec.full.then(|| wire.to_vec());
         message.extra = self.extra.as_ref().map(extra);
+        if !self.waiting.takes(message.octets(), self.spec.queue) {
+            return;
+        }
         // Who takes no messages any more does not miss this one.
         _ = self.sender.send(message);
     }

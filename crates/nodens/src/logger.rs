@@ -4,14 +4,14 @@
 mod json;
 
 use crate::flags::LogFormat;
-use nodens_core::log::{FailureRecord, Level, Levels, Record, Rules, Sink};
+use nodens_core::log::{Backlog, FailureRecord, Level, Levels, Record, Rules, Sink};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Records that may wait for the writer; at about 300 octets each, 20 MiB at the most.
+/// Records that may wait for the writer, of `LOG_BACKLOG_MAX` octets at the most.
 const QUEUE_LEN: usize = 65_536;
 /// How long the writer waits for work before it looks at its counts again.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -40,8 +40,8 @@ impl Logger {
         let lost = Arc::new(AtomicU64::new(0));
         let out = BufWriter::with_capacity(64 * 1024, output);
         let sink = Sink::new(sender.clone());
-        let (counts, levels) = (Vec::new(), sink.levels().clone());
-        let mut writer = Writer { out, format, counts, lost: lost.clone(), levels };
+        let (counts, levels, backlog) = (Vec::new(), sink.levels().clone(), sink.backlog().clone());
+        let mut writer = Writer { out, format, counts, lost: lost.clone(), levels, backlog };
         let (running, ended) = sync_channel(0);
         let run = move || {
             writer.run(&receiver);
@@ -82,6 +82,7 @@ struct Writer<W: Write> {
     counts: Vec<Count>,
     lost: Arc<AtomicU64>,
     levels: Levels,
+    backlog: Backlog,
 }
 
 impl<W: Write> Writer<W> {
@@ -102,7 +103,10 @@ impl<W: Write> Writer<W> {
                 Some(Record::Line { level: Level::Fatal, origin: "", text }) if text.is_empty() => {
                     break;
                 }
-                Some(record) => self.write(record),
+                Some(record) => {
+                    self.backlog.taken(&record);
+                    self.write(record);
+                }
                 None => {}
             }
             self.report_counts(false);

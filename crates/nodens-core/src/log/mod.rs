@@ -1,9 +1,11 @@
 //! What the core has to say, as values: formatting and writing happen elsewhere.
 
+mod backlog;
 mod failure;
 mod format;
 mod query;
 
+pub use backlog::Backlog;
 pub use failure::{FailureRecord, Pattern, Rules};
 pub use format::{COMMON, EMPTY, Format};
 pub use query::QueryRecord;
@@ -72,12 +74,19 @@ pub struct Sink {
     sender: SyncSender<Record>,
     dropped: Arc<AtomicU64>,
     levels: Levels,
+    backlog: Backlog,
 }
 
 impl Sink {
     /// A sink into a bounded channel.
     pub fn new(sender: SyncSender<Record>) -> Self {
-        Self { sender, dropped: Arc::default(), levels: Levels::default() }
+        let (levels, backlog) = (Levels::default(), Backlog::default());
+        Self { sender, dropped: Arc::default(), levels, backlog }
+    }
+
+    /// What waits for the writer, who has to say what it has taken.
+    pub fn backlog(&self) -> &Backlog {
+        &self.backlog
     }
 
     /// Which lines are handed over.
@@ -87,9 +96,15 @@ impl Sink {
 
     /// Hands over one record, or counts it as dropped.
     pub fn send(&self, record: Record) {
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.sender.try_send(record)
-        {
+        let is_sent = self.backlog.takes(&record)
+            && match self.sender.try_send(record) {
+                Ok(()) => true,
+                Err(TrySendError::Full(record) | TrySendError::Disconnected(record)) => {
+                    self.backlog.taken(&record);
+                    false
+                }
+            };
+        if !is_sent {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -50,13 +50,28 @@ fn without_full_no_message_of_dns_is_kept() {
 #[test]
 fn a_writer_that_is_slow_loses_messages_and_holds_nobody_up() {
     let (mut bench, messages) = tapped("dnstap /run/tap");
-    let request = request("a.example. A +norec");
-    for _ in 0..2 * super::QUEUE {
-        bench.ask_bytes(&request);
+    let ask = |bench: &mut Bench, n| bench.ask_bytes(&request(&format!("a{}.example. A +norec", n % 2)));
+    for n in 0..2 * super::QUEUE {
+        ask(&mut bench, n);
     }
     assert_eq!(messages.take_dropped(), super::QUEUE as u64);
     assert_eq!(messages.now().count(), super::QUEUE);
-    bench.ask_bytes(&request);
+    ask(&mut bench, 0);
+    assert_eq!((messages.now().count(), messages.take_dropped()), (1, 0), "there is room again");
+}
+
+#[test]
+fn long_messages_that_wait_take_no_more_than_their_memory() {
+    let long = format!("dnstap /run/tap full {{\n extra \"{}\"\n }}", "x".repeat(60_000));
+    let (mut bench, messages) = tapped(&long);
+    for n in 0..400 {
+        bench.ask_bytes(&request(&format!("a{}.example. A +norec", n % 2)));
+    }
+    let waiting: usize =
+        messages.now().map(|message| message.extra.unwrap_or_default().len()).sum();
+    assert!((15 << 20..=16 << 20).contains(&waiting), "{waiting}");
+    assert!(messages.take_dropped() > 100);
+    bench.ask_bytes(&request("a0.example. A +norec"));
     assert_eq!((messages.now().count(), messages.take_dropped()), (1, 0), "there is room again");
 }
 
