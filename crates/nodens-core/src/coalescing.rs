@@ -91,17 +91,17 @@ impl InFlight {
         self.len() == 0
     }
 
-    /// Joins the query of `key`, or starts it.
-    pub(crate) fn join(&self, key: &[u8], now: Now, me: Member) -> Role {
+    /// Joins the query of `key`, or starts it. `None` if as many wait for it as may.
+    pub(crate) fn join(&self, key: &[u8], now: Now, me: Member) -> Option<Role> {
         let hash = self.hasher.hash_one(key);
-        let Some(mut shard) = self.shard(hash) else { return Role::Alone };
+        let Some(mut shard) = self.shard(hash) else { return Some(Role::Alone) };
         let shard = &mut *shard;
         let Some(query) = shard.by_hash.get_mut(&hash) else {
             shard.start(hash, key, now, me);
-            return Role::Leader(hash);
+            return Some(Role::Leader(hash));
         };
         if query.key != key {
-            return Role::Alone;
+            return Some(Role::Alone);
         }
         // Its leader may have made its last attempt, and has less time left than this job; or it is gone without
         // finishing, or its worker is stuck. The others would wait in vain.
@@ -112,13 +112,13 @@ impl InFlight {
             }
             query.former.push(std::mem::replace(&mut query.leader, me));
             (query.since_ns, query.is_stuck) = (now.mono_ns, false);
-            return Role::Leader(hash);
+            return Some(Role::Leader(hash));
         }
         if query.followers.len() >= FOLLOWERS_PER_QUERY_MAX {
-            return Role::Alone;
+            return None;
         }
         query.followers.push(me);
-        Role::Follower(hash)
+        Some(Role::Follower(hash))
     }
 
     /// Ends the query and moves its followers to `followers`. One that was its leader before does so only if it
@@ -287,11 +287,26 @@ mod tests {
         let mut now = Now::default();
         for serial in 0..100 {
             let me = Member { worker: 0, ticket: Ticket { slot: 0, serial } };
-            assert!(matches!(in_flight.join(b"key", now, me), Role::Leader(_)));
+            assert!(matches!(in_flight.join(b"key", now, me), Some(Role::Leader(_))));
             now.mono_ns = now.plus(JOIN_TIME_MAX) + 1;
         }
         let queries = in_flight.shards.iter().map(|shard| lock(shard).longest()).max();
         assert_eq!(queries, Some(FORMER_LEADERS_MAX));
+    }
+
+    #[test]
+    fn a_query_that_as_many_wait_for_as_may_is_not_sent_once_more() {
+        let in_flight = InFlight::default();
+        let mut waiting = 0;
+        for serial in 0..20_000 {
+            let me = Member { worker: 0, ticket: Ticket { slot: 0, serial } };
+            match in_flight.join(b"key", Now::default(), me) {
+                Some(Role::Follower(_)) => waiting += 1,
+                Some(role) => assert!(serial == 0 && role != Role::Alone, "{serial}: {role:?}"),
+                None => {}
+            }
+        }
+        assert_eq!(waiting, FOLLOWERS_PER_QUERY_MAX);
     }
 
     #[test]
@@ -300,7 +315,9 @@ mod tests {
         let me = Member { worker: 0, ticket: Ticket::default() };
         for len in [16, 4_000] {
             let roles: Vec<Role> = (0..10_000_u32)
-                .map(|n| in_flight.join(&n.to_be_bytes().repeat(len / 4), Now::default(), me))
+                .filter_map(|n| {
+                    in_flight.join(&n.to_be_bytes().repeat(len / 4), Now::default(), me)
+                })
                 .collect();
             for role in roles {
                 let Role::Leader(hash) = role else { panic!("{role:?}") };

@@ -1,7 +1,9 @@
 //! The message that an upstream is asked, and what a reply says.
 
-use crate::handler::{Job, Resolution};
-use nodens_wire::edns::{Edns, OPT_LEN, Options, code, is_well_formed, push_option};
+use crate::handler::{Job, Resolution, Step};
+use nodens_wire::edns::{
+    Edns, OPT_LEN, Options, code, extended_error, is_well_formed, push_option,
+};
 use nodens_wire::shape::{ResponseEdns, shape};
 use nodens_wire::{
     Builder, Flags, HEADER_LEN, Header, MESSAGE_LEN_MAX, Message, Query, Rcode, Reader, Records,
@@ -118,6 +120,15 @@ pub(crate) fn adopt(job: &mut Job, reply: &[u8], facts: &Facts) {
             push_option(&mut response.options, code, data);
         }
     }
+}
+
+/// Fails the query without a word to an upstream. Nobody keeps the failure: the next query may have a response.
+pub(crate) fn refuse_for_now(job: &mut Job, reason: &str) -> Step {
+    reason.clone_into(&mut job.error);
+    let response = &mut job.current.response;
+    response.extended_error(extended_error::OTHER, reason);
+    response.live = true;
+    Step::Fail(Rcode::SERVFAIL)
 }
 
 /// Whether the client of `query` gets an option of the response: an extended error in any case (RFC 8914 section 3),

@@ -9,7 +9,10 @@ fn me(state: &State, worker: &Parts) -> Member {
     Member { worker: worker.index, ticket: state.ticket }
 }
 
-/// Joins or starts the query for the message in `state`. `scope` tells apart those who must not
+/// What clients are told beyond those that may wait.
+pub(crate) const TOO_MANY: &str = "too many queries wait for the same response";
+
+/// Joins or starts the query for the message in `state`; false if as many wait for it as may. `scope` tells apart those who must not
 /// share an answer; `question` is where QNAME, QTYPE and QCLASS are in the message.
 pub(crate) fn join(
     state: &mut State,
@@ -17,7 +20,7 @@ pub(crate) fn join(
     now: Now,
     scope: &[u8],
     question: Range<usize>,
-) {
+) -> bool {
     let me = me(state, worker);
     let key = &mut worker.scratch;
     key.clear();
@@ -27,7 +30,9 @@ pub(crate) fn join(
         question.make_ascii_lowercase();
     }
     key.extend_from_slice(scope);
-    state.role = worker.shared.in_flight.join(key, now, me);
+    let role = worker.shared.in_flight.join(key, now, me);
+    state.role = role.unwrap_or_default();
+    role.is_some()
 }
 
 /// The query has its response and ends as soon as the handlers above have seen it: a job that has

@@ -218,7 +218,7 @@ impl Handle for Cache {
         cx.worker.cells.add(self.counters.requests, 1);
         if !is_shared {
             cx.worker.cells.add(self.counters.misses, 1);
-            return self.pass_on(&mut cx.job.current, Phase::Unshared);
+            return pass_on(&mut cx.job.current, Phase::Unshared);
         }
         let key = octets.key(q.qtype, q.qclass, q.state.cache.bits);
         let (store, scope) = (&cx.worker.shared.cache, self.lease.scope());
@@ -227,7 +227,7 @@ impl Handle for Cache {
             Some(found) => self.hit(cx, &found),
             None => {
                 cx.worker.cells.add(self.counters.misses, 1);
-                self.pass_on(&mut cx.job.current, Phase::Miss)
+                pass_on_shared(cx, Phase::Miss)
             }
         }
     }
@@ -302,16 +302,6 @@ impl Cache {
         if self.options.prefers_positive() { 4 } else { 3 }
     }
 
-    /// Lets the next handler answer; AD asks the upstream for the AD bit (RFC 6840 section 5.7).
-    fn pass_on(&self, q: &mut Resolution, phase: Phase) -> Step {
-        q.state.cache.phase = phase;
-        q.state.cache.position = q.position;
-        q.state.cache.client_ad = q.flags.has(Flags::AD);
-        query::clear_unshared_bits(q);
-        q.flags = q.flags.with(Flags::AD, true);
-        Step::Next
-    }
-
     fn hit(&self, cx: &mut Cx<'_>, found: &Found) -> Step {
         let Some(view) = found.view() else { return Step::Next };
         cx.worker.cells.add(self.counters.hits(view.kind()), 1);
@@ -319,7 +309,7 @@ impl Cache {
         match self.options.stale {
             Some(stale) if view.is_expired(cx.now) => {
                 if stale.verify && self.verify(cx, found, stale) {
-                    return self.pass_on(&mut cx.job.current, Phase::Verify);
+                    return pass_on_shared(cx, Phase::Verify);
                 }
                 if !stale.verify {
                     self.refresh(cx, found, Phase::StaleRefresh);
@@ -366,4 +356,20 @@ impl Cache {
             edns::push_option(options, edns::code::EXTENDED_ERROR, &info.to_be_bytes());
         }
     }
+}
+
+/// Lets the next handler answer a question whose response may be stored.
+fn pass_on_shared(cx: &mut Cx<'_>, phase: Phase) -> Step {
+    query::say_the_same(cx.job, cx.block.settings.udp_size_max);
+    pass_on(&mut cx.job.current, phase)
+}
+
+/// Lets the next handler answer; AD asks the upstream for the AD bit (RFC 6840 section 5.7).
+fn pass_on(q: &mut Resolution, phase: Phase) -> Step {
+    q.state.cache.phase = phase;
+    q.state.cache.position = q.position;
+    q.state.cache.client_ad = q.flags.has(Flags::AD);
+    query::clear_unshared_bits(q);
+    q.flags = q.flags.with(Flags::AD, true);
+    Step::Next
 }

@@ -6,7 +6,7 @@ use crate::cache::{Refresh, entry};
 use crate::cache::store::Found;
 use crate::handler::{Cx, Job, Resolution};
 use crate::job::Transport;
-use crate::limits::{PREFETCH_PAUSE_MIN, PREFETCH_PAUSE_SHARE, UDP_SIZE_DEFAULT};
+use crate::limits::{PREFETCH_PAUSE_MIN, PREFETCH_PAUSE_SHARE};
 use crate::worker::Background;
 use nodens_wire::Flags;
 use std::time::Duration;
@@ -39,9 +39,8 @@ impl Cache {
         };
         let Some(refresh) = Refresh::begin(entry, cx.now, recheck) else { return };
         cx.worker.cells.add(self.counters.prefetches, 1);
-        let udp_size = UDP_SIZE_DEFAULT.min(cx.block.settings.udp_size_max);
-        let background = background(cx.job, phase, refresh, udp_size);
-        cx.worker.background.push(background);
+        query::say_the_same(cx.job, cx.block.settings.udp_size_max);
+        cx.worker.background.push(background(cx.job, phase, refresh));
     }
 }
 
@@ -52,18 +51,14 @@ fn pause(left_s: u32) -> Duration {
 }
 
 /// The question of `job` once more, from here on. It is asked over UDP whatever the client uses, as not every upstream
-/// takes TCP; `forward` asks again over TCP for what is truncated. At least `udp_size` octets are announced, so that
-/// this is rare.
-fn background(job: &Job, phase: Phase, refresh: Refresh, udp_size: u16) -> Background {
+/// takes TCP; `forward` asks again over TCP for what is truncated.
+fn background(job: &Job, phase: Phase, refresh: Refresh) -> Background {
     let q = &job.current;
     let mut resolution = Resolution::default();
     let flags = q.flags.with(Flags::AD, true);
     resolution.begin(q.qname.view(), q.qtype, q.qclass, flags);
     resolution.edns.clone_from(&q.edns);
     query::clear_unshared_bits(&mut resolution);
-    if let Some(edns) = &mut resolution.edns {
-        edns.udp_size = edns.udp_size.max(udp_size);
-    }
     (resolution.block, resolution.zone) = (q.block, q.zone);
     resolution.position = q.position;
     resolution.state.cache.phase = phase;

@@ -41,7 +41,9 @@ impl Handle for Grpc {
         let question = exchange::compose(&mut cx.job.current, &mut cx.worker.scratch);
         let scope = self.asking.instance.to_be_bytes();
         let state = &mut cx.job.current.state.forward;
-        coalesce::join(state, cx.worker, cx.now, &scope, question);
+        if !coalesce::join(state, cx.worker, cx.now, &scope, question) {
+            return exchange::refuse_for_now(cx.job, coalesce::TOO_MANY);
+        }
         match cx.job.current.state.forward.role {
             Role::Follower(_) => {
                 let deadline_ns = cx.job.deadline_ns;

@@ -123,3 +123,49 @@ fn an_answer_to_an_option_of_one_client_is_for_no_other() {
     assert_eq!(ask(code::PADDING, &[0; 9]), (0, 3));
     assert_eq!(ask(65_001, &[9]), (9, 4));
 }
+
+/// A size that an upstream sees, and the options.
+type Seen = (u16, Vec<(u16, Vec<u8>)>);
+
+/// The sizes that an upstream sees, and the options, of clients that announce `sizes`, each with other data in options.
+fn seen_upstream(bufsize: &str, sizes: &[u16]) -> Vec<Seen> {
+    let log = Rc::<RefCell<Vec<_>>>::default();
+    let seen = log.clone();
+    let corefile = format!(
+        ".:53 {{\n {bufsize}\n cache\n rewrite edns0 local set 0xfde9 0x07\n forward . 192.0.2.9\n}}"
+    );
+    let mut bench = Bench::new(&corefile);
+    follow(&mut bench, move |q| {
+        let (edns, options) = q.edns().unwrap();
+        let options = options.map(|(code, data)| (code, data.to_vec()));
+        seen.borrow_mut().push((edns.udp_size, options.collect()));
+        // Nothing to store, so that every client's query goes upstream.
+        reply(q, Rcode::REFUSED).send()
+    });
+    for (n, size) in (0_u8..).zip(sizes) {
+        let mut options = Vec::new();
+        for code in [code::NSID, code::DAU, code::KEY_TAG, code::EXPIRE, code::ZONEVERSION] {
+            push_option(&mut options, code, &[n; 2]);
+        }
+        let edns = ResponseEdns { udp_size: *size, flags: 0, options: &options };
+        let mut out = Vec::new();
+        let flags = Flags(Flags::RD);
+        Builder::new(&mut out, 1, flags).question(name("www.example").view(), Type::A, Class::IN);
+        shape(&mut out, Rcode::NOERROR, Some(edns), 512).unwrap();
+        assert!(bench.ask_bytes(&out).is_some());
+    }
+    log.take()
+}
+
+#[test]
+fn clients_with_other_sizes_and_options_send_the_same_query_upstream() {
+    let of_operator = || vec![(65_001, vec![7])];
+    for size in [512, 600, 1232, 1410, 3999] {
+        assert_eq!(seen_upstream("", &[size, 1232]), [(1232, of_operator()), (1232, of_operator())]);
+    }
+    for size in [4000, 4096, 65_535] {
+        assert_eq!(seen_upstream("", &[size]), [(4096, of_operator())]);
+    }
+    let within = [512, 1000, 1232, 4096].map(|size| seen_upstream("bufsize 1000", &[size])[0].0);
+    assert_eq!(within, [1000; 4]);
+}
