@@ -3,7 +3,7 @@
 //!
 //! Every pod can reach the ports of metrics and health. Without a bound it could take all
 //! descriptors of the process, and with them the sockets that queries need, or all its memory
-//! with metrics that it asks for and does not read.
+//! with metrics that it asks for and does not read, or with requests that do not end.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -21,6 +21,8 @@ use tokio::sync::oneshot;
 /// Large answers of the process that are not sent whole. Whoever reads is done in milliseconds, so
 /// more are only there if some do not read, and those are the oldest.
 const UNSENT_MAX: usize = 8;
+/// Octets of a connection since the last that it was sent: requests have less, and what is not whole is kept until then.
+const REQUEST_LEN_MAX: usize = 16 << 10;
 /// Octets that the kernel keeps for a connection, so that what is not read is counted here.
 const SEND_BUFFER_LEN: usize = 64 << 10;
 
@@ -46,6 +48,8 @@ pub(crate) struct Connection<S> {
     /// None once it has to end.
     ended: Option<oneshot::Receiver<()>>,
     sending: Sending,
+    /// Octets that have come since the last that left.
+    unanswered: usize,
 }
 
 /// Who has connected.
@@ -94,7 +98,8 @@ impl<L: Listener<Io: AsFd>> Listener for Bounded<L> {
         self.open.push_back(end);
         // Without it a connection keeps more in the kernel, and is served as well.
         _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_LEN);
-        (Connection { stream, ended: Some(ended), sending: Sending::default() }, address)
+        let (ended, sending) = (Some(ended), Sending::default());
+        (Connection { stream, ended, sending, unanswered: 0 }, address)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -131,13 +136,29 @@ impl<S: Unpin> Connection<S> {
     }
 }
 
+impl<S> Connection<S> {
+    /// What was written belongs to a response, and so what was read to a whole request.
+    fn answers(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if matches!(written, Poll::Ready(Ok(1..))) {
+            self.unanswered = 0;
+        }
+        written
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.stream(cx)?.poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = self.stream(cx)?.poll_read(cx, buffer);
+        self.unanswered += buffer.filled().len() - before;
+        if self.unanswered > REQUEST_LEN_MAX {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        read
     }
 }
 
@@ -147,7 +168,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
         cx: &mut Context<'_>,
         octets: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.stream(cx)?.poll_write(cx, octets)
+        let written = self.stream(cx)?.poll_write(cx, octets);
+        self.answers(written)
     }
 
     fn poll_write_vectored(
@@ -155,7 +177,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream(cx)?.poll_write_vectored(cx, parts)
+        let written = self.stream(cx)?.poll_write_vectored(cx, parts);
+        self.answers(written)
     }
 
     fn is_write_vectored(&self) -> bool {
