@@ -93,6 +93,7 @@ impl Bench {
         let shared = Arc::new(Shared::new(1, Sink::new(sender)));
         let mut config = Self::compile(&shared, corefile, options)?;
         let tasks = std::mem::take(&mut config.services.tasks);
+        config.services.show(&shared.registry);
         let config = Arc::new(config);
         let worker = Worker::new(0, shared.clone(), config, 42);
         let now = Now { mono_ns: 1_000_000_000_000, unix_s: 1_700_000_000 };
@@ -127,6 +128,7 @@ impl Bench {
     pub fn reload_with(&mut self, corefile: &str, options: &BuildOptions) -> Result<(), Error> {
         let mut config = Self::compile(&self.shared, corefile, options)?;
         self.tasks = std::mem::take(&mut config.services.tasks);
+        config.services.show(&self.shared.registry);
         self.worker.set_config(Arc::new(config));
         Ok(())
     }

@@ -9,6 +9,7 @@ mod options;
 mod renewal;
 mod services;
 mod settings;
+mod shown;
 mod unserved;
 mod view;
 
@@ -24,6 +25,7 @@ pub use services::{
 pub use settings::{
     BlockSettings, QuicResponses, QuicServer, QuicSettings, ShedCounters, TimeoutSettings, Timeouts,
 };
+pub use shown::NamedGauge;
 pub use unserved::Unserved;
 pub use view::View;
 

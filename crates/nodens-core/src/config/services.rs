@@ -1,9 +1,11 @@
 //! What a configuration wants to run beside the answering of questions, as plain data: the
 //! program that owns clocks and sockets runs it.
 
+use super::NamedGauge;
 use nodens_wire::{Builder, Class, Flags, Name, Type};
 use nodens_zone::{NotifyService, ZoneTable};
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,10 @@ pub struct Services {
     pub ready: Vec<ReadyService>,
     /// `prometheus`.
     pub prometheus: Vec<PrometheusService>,
+    /// The labels of `coredns_plugin_enabled`.
+    pub enabled: BTreeSet<Vec<(&'static str, String)>>,
+    /// Values that metrics have once the configuration is taken up, see `Services::show`.
+    pub gauges: Vec<NamedGauge>,
     /// `reload`.
     pub reload: Option<ReloadService>,
     /// `loop`.

@@ -218,6 +218,7 @@ impl Services {
             insight.take_up(config.clone());
         }
         let services = &config.services;
+        services.show(&self.context.shared.registry);
         self.taps = Taps::start(&services.taps, &self.context.shared);
         self.lameduck = services.health.iter().map(|h| h.lameduck).max().unwrap_or_default();
         self.endpoints.watch_health(services.health.first().cloned());

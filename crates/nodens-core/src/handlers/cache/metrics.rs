@@ -69,15 +69,14 @@ impl Counters {
 }
 
 /// Registers the number of entries of a block.
-pub(super) fn register_gauges(block: &BlockBuilder<'_>, zones: &[Name], lease: &Arc<Lease>) {
-    let (zones, view) = (label(zones), block.view_name());
+pub(super) fn register_gauges(block: &mut BlockBuilder<'_>, zones: &[Name], lease: &Arc<Lease>) {
+    let (zones, view, server) = (label(zones), block.view_name(), block.server.to_string());
     for (class, text) in CLASSES.into_iter().enumerate() {
-        let labels =
-            [("server", &*block.server), ("type", text), ("zones", &zones), ("view", &view)];
+        let labels = [("server", &*server), ("type", text), ("zones", &zones), ("view", &view)];
         let lease = Arc::downgrade(lease);
         let read = move || lease.upgrade().map_or(0.0, |lease| lease.scope().count(class) as f64);
         let help = "Entries in the cache, expired ones included.";
-        block.shared.registry.gauge("coredns_cache_entries", help, &labels, Arc::new(read));
+        block.gauge("coredns_cache_entries", help, &labels, Arc::new(read));
     }
 }
 

@@ -39,7 +39,8 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     check(directive, &zones, &keys)?;
     warn(directive, &keys, block);
     block.settings.signs = !keys.is_empty();
-    block.push(handler(zones, keys, capacity, block));
+    let handler = handler(zones, keys, capacity, block);
+    block.push(handler);
     Ok(())
 }
 
@@ -47,16 +48,17 @@ fn handler(
     zones: Zones,
     keys: Vec<SigningKey>,
     capacity: usize,
-    block: &BlockBuilder<'_>,
+    block: &mut BlockBuilder<'_>,
 ) -> Dnssec {
     let signatures = block.shared.signatures.of(block.fingerprint, &keys, (capacity, zones.names().len()));
-    let registry = &block.shared.registry;
-    let server = ("server", &*block.server);
+    let address = block.server.to_string();
+    let server = ("server", &*address);
     let counted = Arc::downgrade(&signatures);
     let read = move || counted.upgrade().map_or(0.0, |signatures| signatures.len() as f64);
     let help = "RRsets whose signatures are kept.";
     let labels = [server, ("type", "signature")];
-    registry.gauge("coredns_dnssec_cache_entries", help, &labels, Arc::new(read));
+    block.gauge("coredns_dnssec_cache_entries", help, &labels, Arc::new(read));
+    let registry = &block.shared.registry;
     let help = "RRsets whose signatures were known.";
     let hits = registry.counter("coredns_dnssec_cache_hits_total", help, &[server]);
     let help = "RRsets that had to be signed.";

@@ -68,10 +68,10 @@ fn load(path: PathBuf, zones: &Zones, options: &Options, block: &mut BlockBuilde
         seen: None,
         before: None,
     };
-    source.refresh();
+    block.services.gauges.extend(source.refresh());
     if !options.reload.is_zero() {
         let name = format!("hosts {}", source.path.display());
-        let run = Box::new(move || source.refresh());
+        let run = Box::new(move || source.follow());
         block.services.tasks.push(Task { name, interval: options.reload, run });
     }
     let (source, zones, inline) = (block.source, zones.clone(), Arc::new(inline));

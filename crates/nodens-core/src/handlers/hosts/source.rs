@@ -1,6 +1,7 @@
 //! The file behind a table: read at the start, and again when it has changed.
 
 use super::table::Table;
+use crate::config::NamedGauge;
 use crate::log::Level;
 use crate::shared::Shared;
 use crate::zones::Zones;
@@ -46,14 +47,14 @@ impl Stamp {
 }
 
 impl Source {
-    /// Publishes the file's entries if it has changed. While it cannot be read, the last good
-    /// entries stay.
-    pub(super) fn refresh(&mut self) {
+    /// Publishes the file's entries if it has changed, and gives what metrics say of it then. While it
+    /// cannot be read, the last good entries stay.
+    pub(super) fn refresh(&mut self) -> Vec<NamedGauge> {
         self.before.take_if(|table| Arc::strong_count(table) == 1);
-        let Ok(metadata) = fs::metadata(&self.path) else { return };
+        let Ok(metadata) = fs::metadata(&self.path) else { return Vec::new() };
         let stamp = Stamp::of(&metadata);
         if self.seen == Some(stamp) || metadata.is_dir() {
-            return;
+            return Vec::new();
         }
         let text = match fs::read(&self.path) {
             Ok(text) => text,
@@ -62,25 +63,41 @@ impl Source {
                     let text = format!("unable to read hosts file {}: {error}", self.path.display());
                     self.shared.sink.line(Level::Warning, "hosts", text);
                 }
-                return;
+                return Vec::new();
             }
         };
         let table = Table::parse(&text, &self.zones, self.auto_reverse);
-        self.report(&table, stamp);
+        let gauges = self.gauges(&table, stamp);
         self.before = Some(self.published.swap(Arc::new(table)));
         self.seen = Some(stamp);
+        gauges
     }
 
-    fn report(&self, table: &Table, stamp: Stamp) {
-        let registry = &self.shared.registry;
+    /// Reads the file again if it has changed, and shows what is in it.
+    pub(super) fn follow(&mut self) {
+        for NamedGauge { name, help, labels, read } in self.refresh() {
+            let labels: Vec<_> = labels.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            self.shared.registry.gauge(name, help, &labels, read);
+        }
+    }
+
+    /// The metrics of a file that has been read.
+    fn gauges(&self, table: &Table, stamp: Stamp) -> Vec<NamedGauge> {
         let entries = (table.entries() + self.inline_entries) as f64;
-        let help = "Names and addresses known from hosts file and Corefile.";
-        let path = self.path.to_string_lossy();
-        let labels = [("hostsfile", &*path)];
-        registry.gauge("coredns_hosts_entries", help, &labels, Arc::new(move || entries));
-        let help = "Time of the hosts file that was read last, in seconds since 1970.";
         let time = stamp.seconds as f64 + stamp.nanoseconds as f64 / 1e9;
-        let name = "coredns_hosts_reload_timestamp_seconds";
-        registry.gauge(name, help, &[], Arc::new(move || time));
+        vec![
+            NamedGauge {
+                name: "coredns_hosts_entries",
+                help: "Names and addresses known from hosts file and Corefile.",
+                labels: vec![("hostsfile", self.path.to_string_lossy().into_owned())],
+                read: Arc::new(move || entries),
+            },
+            NamedGauge {
+                name: "coredns_hosts_reload_timestamp_seconds",
+                help: "Time of the hosts file that was read last, in seconds since 1970.",
+                labels: Vec::new(),
+                read: Arc::new(move || time),
+            },
+        ]
     }
 }

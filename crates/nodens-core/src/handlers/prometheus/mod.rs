@@ -118,16 +118,17 @@ fn count_unserved(shared: &Shared, server: &str) -> Unserved {
     Unserved::new(move |now, worker, job| series.count_dropped(now, worker, job))
 }
 
-/// `coredns_plugin_enabled`, once per directive and zone.
-fn enabled(block: &BlockBuilder<'_>, view: &str) {
-    let help = "Always 1: the directive is in use there.";
+/// `coredns_plugin_enabled`: each directive in each zone.
+fn enabled(block: &mut BlockBuilder<'_>, view: &str) {
     for zone in &block.zones {
         let zone = zone.to_string();
         for name in &block.present {
-            let labels =
-                [("server", &*block.server), ("zone", &*zone), ("view", view), ("name", name)];
-            let one: crate::metrics::Gauge = std::sync::Arc::new(|| 1.0);
-            block.shared.registry.gauge("coredns_plugin_enabled", help, &labels, one);
+            block.services.enabled.insert(vec![
+                ("server", block.server.to_string()),
+                ("zone", zone.clone()),
+                ("view", view.to_owned()),
+                ("name", (*name).to_owned()),
+            ]);
         }
     }
 }

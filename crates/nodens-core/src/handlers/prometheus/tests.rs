@@ -23,6 +23,26 @@ fn questions_and_answers_are_counted_by_their_labels() {
 }
 
 #[test]
+fn only_directives_of_the_configuration_at_work_are_enabled() {
+    let mut bench = Bench::new(".:53 {\n prometheus\n minimal\n whoami\n}");
+    let enabled = |bench: &Bench| {
+        let text = bench.shared.registry.render();
+        let lines = text.lines().filter(|line| line.starts_with("coredns_plugin_enabled{"));
+        let names = lines.filter_map(|line| line.split("name=\"").nth(1)?.split('"').next());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(enabled(&bench), ["minimal", "prometheus", "whoami"]);
+    bench.reload(".:53 {\n prometheus\n whoami\n}").unwrap();
+    assert_eq!(enabled(&bench), ["prometheus", "whoami"]);
+    // One that is built and not taken up, as where a port is taken.
+    let tree = nodens_corefile::parse("Corefile", ".:53 {\n prometheus\n any\n}", &nodens_corefile::NoSources);
+    crate::config::build(&tree.unwrap(), &Default::default(), &bench.shared).unwrap();
+    assert_eq!(enabled(&bench), ["prometheus", "whoami"]);
+    bench.reload(".:53 {\n whoami\n}").unwrap();
+    assert!(!bench.shared.registry.render().contains("coredns_plugin_enabled"));
+}
+
+#[test]
 fn a_block_that_would_count_its_questions_twice_is_refused() {
     for text in [
         ".:53 {\n prometheus\n prometheus :9253\n whoami\n}",

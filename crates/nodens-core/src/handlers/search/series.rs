@@ -19,7 +19,7 @@ pub(super) struct Series {
 }
 
 impl Series {
-    pub(super) fn register(block: &BlockBuilder<'_>, feed: Option<&Arc<Feed>>) -> Self {
+    pub(super) fn register(block: &mut BlockBuilder<'_>, feed: Option<&Arc<Feed>>) -> Self {
         register_names(block, feed);
         let registry = &block.shared.registry;
         let server = ("server", &*block.server);
@@ -60,7 +60,7 @@ impl Series {
 }
 
 /// How many names are known.
-fn register_names(block: &BlockBuilder<'_>, feed: Option<&Arc<Feed>>) {
+fn register_names(block: &mut BlockBuilder<'_>, feed: Option<&Arc<Feed>>) {
     for (place, kind) in ["namespace", "service"].into_iter().enumerate() {
         let feed = feed.map(Arc::downgrade);
         let count = move || {
@@ -69,7 +69,8 @@ fn register_names(block: &BlockBuilder<'_>, feed: Option<&Arc<Feed>>) {
             names.and_then(|names| names.get(place).copied()).unwrap_or_default() as f64
         };
         let help = "Names that search paths are judged by; 0 while only answers are learned from.";
-        let labels = [("server", &*block.server), ("kind", kind)];
-        block.shared.registry.gauge("nodens_search_names", help, &labels, Arc::new(count));
+        let server = block.server.to_string();
+        let labels = [("server", &*server), ("kind", kind)];
+        block.gauge("nodens_search_names", help, &labels, Arc::new(count));
     }
 }

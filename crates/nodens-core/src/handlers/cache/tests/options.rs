@@ -122,6 +122,19 @@ fn entries_are_counted_by_class() {
 }
 
 #[test]
+fn a_configuration_that_is_not_taken_up_is_not_seen_in_metrics() {
+    let script = |q: &Message| reply(q, Rcode::NOERROR).a(60, 1).send();
+    let mut bench = bench("cache", script);
+    bench.ask("www.example. A");
+    let entries = |bench: &Bench| metric(bench, "coredns_cache_entries", "type=\"success\"");
+    assert_eq!(entries(&bench), 1.0);
+    let text = ".:53 {\n cache 77\n forward . 192.0.2.9\n}";
+    let tree = nodens_corefile::parse("Corefile", text, &nodens_corefile::NoSources).unwrap();
+    drop(crate::config::build(&tree, &Default::default(), &bench.shared).unwrap());
+    assert_eq!(entries(&bench), 1.0);
+}
+
+#[test]
 fn everything_coredns_accepts_is_accepted() {
     for body in [
         "success 9984 30",
