@@ -204,6 +204,7 @@ fn is_dns(media_type: &[u8]) -> bool {
 
 /// What the upstream says, as far as a log line has room for it.
 fn text(octets: &[u8]) -> String {
-    let octets = octets.get(..UPSTREAM_TEXT_MAX).unwrap_or(octets);
-    String::from_utf8_lossy(octets).into_owned()
+    let text = String::from_utf8_lossy(octets.get(..UPSTREAM_TEXT_MAX).unwrap_or(octets));
+    // A line end would begin a line of the log that the server has not written.
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }

@@ -446,6 +446,9 @@ fn calls_of_grpc_have_a_message_or_a_status() {
     let failed = b"\0\x0bgrpc-status\x0214\0\x0cgrpc-message\x06no%20x";
     let expected = "rpc error: code = 14 desc = no x";
     assert_eq!(refused(&[head.clone(), trailers(failed)]), expected);
+    // No line of the log begins with what an upstream says.
+    let lines = b"\0\x0bgrpc-status\x0214\0\x0cgrpc-message\x09a%0a%1b[m";
+    assert_eq!(refused(&[head.clone(), trailers(lines)]), "rpc error: code = 14 desc = a??[m");
     let at_once = frame(HEADERS, END | END_HEADERS, 1, &[GRPC_HEAD, failed].concat());
     assert_eq!(refused(&[at_once]), expected);
     assert_eq!(refused(&[head.clone(), body(&around[..9]), trailers(GRPC_OK)]), "unexpected EOF");
