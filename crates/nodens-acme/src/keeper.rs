@@ -26,8 +26,29 @@ struct Domain {
     name: String,
     /// Failures in a row.
     failures: u32,
+    /// Certificates in a row that were to be renewed as soon as they were there.
+    hasty: u32,
     /// When it may be tried again after one.
     again: Instant,
+}
+
+impl Domain {
+    /// Notes that it was tried: with success, until the certificate is to be renewed and until it ends there is as much
+    /// time as `left` says. Gives how long nothing has to be done.
+    fn settle(&mut self, now: Instant, left: Option<(Duration, Duration)>) -> Duration {
+        let Some((renewal, end)) = left else {
+            self.failures = self.failures.saturating_add(1);
+            let pause = pace::pause(self.failures);
+            self.again = now + pause;
+            return pause;
+        };
+        self.failures = 0;
+        self.hasty = if renewal.is_zero() { self.hasty.saturating_add(1) } else { 0 };
+        let pause = pace::after(renewal, end, self.hasty);
+        // When it is to be renewed is for the system's clock to say, which may be set, and goes on while the machine sleeps.
+        self.again = if renewal.is_zero() { now + pause } else { now };
+        pause
+    }
 }
 
 impl Keeper {
@@ -38,7 +59,7 @@ impl Keeper {
         accounts: Arc<Mutex<()>>,
     ) -> Self {
         let again = Instant::now();
-        let domain = |name: &String| Domain { name: name.clone(), failures: 0, again };
+        let domain = |name: &String| Domain { name: name.clone(), failures: 0, hasty: 0, again };
         let domains = managed.options().domains.iter().map(domain).collect();
         Self { managed, challenges, sink, accounts, domains }
     }
@@ -91,23 +112,12 @@ impl Keeper {
         let (name, is_new) = (domain.name.clone(), life.is_none());
         let done = tokio::time::timeout(OBTAIN_TIMEOUT, self.obtain(&name)).await;
         let done = done.unwrap_or_else(|_| Err("timed out".to_owned()));
-        let failures = match &done {
-            Ok(()) => 0,
-            Err(_) => self.domains.get(place).map_or(1, |domain| domain.failures.saturating_add(1)),
-        };
-        // A certificate that is to be renewed as soon as it is there asks for no more than this.
-        let pause = pace::pause(failures.max(1));
-        let pause = if failures == 0 { self.until_renewal(&name, pause) } else { pause };
+        let life = self.managed.life(&name).filter(|_| done.is_ok());
+        let Some(domain) = self.domains.get_mut(place) else { return LOOK_EVERY };
+        let left = life.map(|life| (until(life.renew_at()), until(life.not_after)));
+        let pause = domain.settle(Instant::now(), left);
         self.report(&name, is_new, &done, pause);
-        if let Some(domain) = self.domains.get_mut(place) {
-            (domain.failures, domain.again) = (failures, Instant::now() + pause);
-        }
         pause
-    }
-
-    fn until_renewal(&self, name: &str, least: Duration) -> Duration {
-        let left = self.managed.life(name).map(|life| until(life.renew_at()));
-        left.filter(|left| !left.is_zero()).unwrap_or(least)
     }
 
     fn report(&self, name: &str, is_new: bool, done: &Result<(), String>, pause: Duration) {
@@ -156,4 +166,31 @@ fn until(at: i64) -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let at = Duration::from_secs(u64::try_from(at).unwrap_or(0));
     at.saturating_sub(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_the_systems_clock_says_when_a_certificate_is_renewed() {
+        let now = Instant::now();
+        let mut domain = Domain { name: "a.example".to_owned(), failures: 3, hasty: 2, again: now };
+        let day = Duration::from_secs(24 * 3600);
+        let pause = domain.settle(now, Some((60 * day, 90 * day)));
+        assert_eq!((pause, domain.again), (60 * day, now));
+        assert_eq!((domain.failures, domain.hasty), (0, 0));
+    }
+
+    #[test]
+    fn what_fails_or_is_due_at_once_waits() {
+        let now = Instant::now();
+        let mut domain = Domain { name: "a.example".to_owned(), failures: 0, hasty: 0, again: now };
+        for left in [None, None, Some((Duration::ZERO, Duration::ZERO))] {
+            let pause = domain.settle(now, left);
+            assert_eq!(domain.again, now + pause);
+            assert!(!pause.is_zero());
+        }
+        assert_eq!((domain.failures, domain.hasty), (0, 1));
+    }
 }
