@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// Octets of records that may wait for the log writer.
 pub const LOG_BACKLOG_MAX: usize = 16 << 20;
-/// Octets of messages that may wait for one writer of `dnstap`.
-pub const TAP_BACKLOG_MAX: usize = 16 << 20;
+/// Octets of messages that may wait for one writer of `dnstap`, for each that may.
+pub const TAP_MESSAGE_LEN: usize = 1_600;
 /// How long clients may keep what `ddr` tells them, in seconds: a day.
 pub const DDR_TTL_MAX: u32 = 86_400;
 /// Padded responses are as long as a multiple of so many octets (RFC 8467 section 4.1).

@@ -1,6 +1,6 @@
 //! Ways to those who write down what is asked and answered (`dnstap`).
 
-use crate::limits::TAP_BACKLOG_MAX;
+use crate::limits::TAP_MESSAGE_LEN;
 use crate::log::Format;
 use crate::transport::Transport;
 use std::net::SocketAddr;
@@ -66,7 +66,7 @@ impl Waiting {
     fn takes(&self, octets: usize, most: usize) -> bool {
         let now = self.now.fetch_add(1, Ordering::Relaxed);
         let before = self.octets.fetch_add(octets, Ordering::Relaxed);
-        if now < most && before.saturating_add(octets) <= TAP_BACKLOG_MAX {
+        if now < most && before.saturating_add(octets) <= most.saturating_mul(TAP_MESSAGE_LEN) {
             return true;
         }
         self.leaves(octets);
