@@ -64,23 +64,27 @@ pub type Gauge = Arc<dyn Fn() -> f64 + Send + Sync>;
 /// Values read at scrape time, each with its labels.
 pub type Gauges = Arc<dyn Fn() -> Vec<(Vec<(&'static str, String)>, f64)> + Send + Sync>;
 
+#[derive(Clone)]
 enum Series {
     Counter(Counter),
     Histogram(Histogram),
     Gauge(Gauge),
 }
 
+#[derive(Clone)]
 struct Family {
     help: &'static str,
     kind: Kind,
-    series: BTreeMap<String, Series>,
+    series: BTreeMap<Arc<str>, Series>,
     /// Series that come and go.
     more: Option<Gauges>,
 }
 
-#[derive(Default)]
+/// Families are copied when they change while a scrape reads them: a worker that counts something for the first time
+/// must not wait until megabytes are written.
+#[derive(Clone, Default)]
 struct Inner {
-    families: BTreeMap<&'static str, Family>,
+    families: BTreeMap<&'static str, Arc<Family>>,
     next: u32,
     pages: Vec<Vec<Page>>,
 }
@@ -186,7 +190,8 @@ impl Registry {
     /// There must be few.
     pub fn gauges(&self, name: &'static str, help: &'static str, read: Gauges) {
         let (kind, series) = (Kind::Gauge, BTreeMap::new());
-        self.lock().families.insert(name, Family { help, kind, series, more: Some(read) });
+        let family = Family { help, kind, series, more: Some(read) };
+        self.lock().families.insert(name, Arc::new(family));
     }
 
     /// A total that something else counts and `read` gives at each scrape.
@@ -227,7 +232,7 @@ impl Registry {
 
     /// All series in a format.
     pub fn render_as(&self, format: Exposition) -> Vec<u8> {
-        let inner = self.lock();
+        let inner = self.lock().clone();
         let mut writer = Writer::new(format);
         for (name, family) in &inner.families {
             let head = Head { name, help: family.help, kind: family.kind };
@@ -258,13 +263,9 @@ impl Inner {
         key: String,
         series: Series,
     ) {
-        let family = self.families.entry(name).or_insert_with(|| Family {
-            help,
-            kind,
-            series: BTreeMap::new(),
-            more: None,
-        });
-        family.series.insert(key, series);
+        let new = || Arc::new(Family { help, kind, series: BTreeMap::new(), more: None });
+        let family = Arc::make_mut(self.families.entry(name).or_insert_with(new));
+        family.series.insert(key.into(), series);
     }
 
     /// Cells for one series, side by side in one page, so that they are looked up once.
@@ -404,6 +405,31 @@ mod tests {
         assert!(registry.render().ends_with("nodens_test{zone=\"a\\\"b\"} 7\n"));
         zones.lock().unwrap().clear();
         assert_eq!(registry.render(), "", "there is nothing to say of none");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_scrape_to_count_something_new() {
+        let registry = Arc::new(Registry::new(1));
+        let weak = Arc::downgrade(&registry);
+        // While this value is read, series are registered, one of them of the same family.
+        let read: Gauge = Arc::new(move || {
+            let weak = weak.clone();
+            let (done, other) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let registry = weak.upgrade().unwrap();
+                let counter = registry.counter("nodens_test_total", "Test.", &[("n", "2")]);
+                registry.cells(0).add(counter, 1);
+                registry.gauge("nodens_test", "Test.", &[("n", "2")], Arc::new(|| 2.0));
+                done.send(()).unwrap();
+            });
+            other.recv_timeout(std::time::Duration::from_secs(20)).map_or(0.0, |()| 1.0)
+        });
+        registry.gauge("nodens_test", "Test.", &[("n", "1")], read);
+        let text = registry.render();
+        assert!(text.contains("nodens_test{n=\"1\"} 1\n") && !text.contains("n=\"2\""), "{text}");
+        let text = registry.render();
+        assert!(text.contains("nodens_test{n=\"2\"} 2\n"), "{text}");
+        assert!(text.contains("nodens_test_total{n=\"2\"} "), "{text}");
     }
 
     #[test]
