@@ -1,7 +1,7 @@
 //! Signatures for the RRsets of a response.
 
 use super::Dnssec;
-use super::denial::{Denied, What, nsec};
+use super::denial::{Denied, What, is_common, nsec};
 use super::meter::{Meter, units};
 use crate::limits::SIGNED_RRSETS_MAX;
 use crate::metrics::Cells;
@@ -269,7 +269,9 @@ impl<'a> Signing<'a> {
         self.rrset(&[soa], zone, of_soa, &mut signatures);
         let sort = match what {
             What::Name => Sort::Made,
-            What::Type(_) if name == zone => Sort::ApexDenied,
+            What::Type(rtype) if name == zone && is_common(rtype) => Sort::ApexDenied,
+            // A client can ask for hundreds of others.
+            What::Type(_) if name == zone => Sort::Made,
             What::Type(_) if asked.is_wildcard => Sort::Made,
             What::Type(_) => Sort::Denied,
             What::Keys => Sort::Found,
