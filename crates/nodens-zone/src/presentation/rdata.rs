@@ -90,6 +90,7 @@ fn fields(rtype: Type) -> Option<&'static [Field]> {
         Type::L32 => &[Number(2), Ipv4],
         Type::UID | Type::GID => &[Number(4)],
         Type::CERT => &[Certificate, Number(2), Algorithm, Base64],
+        Type::DNSKEY | Type::CDNSKEY => &[Number(2), Number(1), Algorithm, Base64],
         Type::DS | Type::CDS | Type::DLV | Type::TA => &[Number(2), Algorithm, Number(1), Hex],
         Type::RRSIG | Type::SIG => {
             &[TypeCovered, Algorithm, Number(1), Number(4), Time, Time, Number(2), Name, Base64]

@@ -89,14 +89,29 @@ fn octets(key: u16, value: Option<Token<'_>>) -> Option<Result<Vec<u8>, Presenta
     })
 }
 
-/// ALPN identifiers, each with its length in front.
+/// ALPN identifiers, each with its length in front. A backslash in what is quoted keeps a comma or backslash behind it
+/// from having a meaning in the list (RFC 9460 appendix A.1), besides the escapes of the quoted text itself.
 fn protocols(value: &Token<'_>) -> Result<Vec<u8>, PresentationError> {
-    let mut octets = Vec::new();
-    for raw in value.raw.split(',') {
-        let protocol = Token { raw, ..*value }.octets()?;
-        let length = u8::try_from(protocol.len()).ok().filter(|length| *length > 0);
-        octets.push(length.ok_or_else(|| value.unlike("a list of protocols"))?);
-        octets.extend(protocol);
+    let wrong = || value.unlike("a list of protocols");
+    let (mut list, mut protocol) = (Vec::new(), Vec::new());
+    let mut octets = value.octets()?.into_iter();
+    while let Some(octet) = octets.next() {
+        match octet {
+            b',' => push_protocol(&mut list, &mut protocol).ok_or_else(wrong)?,
+            b'\\' => {
+                let kept = octets.next().filter(|octet| matches!(octet, b',' | b'\\'));
+                protocol.push(kept.ok_or_else(wrong)?);
+            }
+            octet => protocol.push(octet),
+        }
     }
-    Ok(octets)
+    push_protocol(&mut list, &mut protocol).ok_or_else(wrong)?;
+    Ok(list)
+}
+
+fn push_protocol(list: &mut Vec<u8>, protocol: &mut Vec<u8>) -> Option<()> {
+    let length = u8::try_from(protocol.len()).ok().filter(|length| *length > 0)?;
+    list.push(length);
+    list.append(protocol);
+    Some(())
 }

@@ -69,6 +69,18 @@ const RDATA: &[(&str, &str)] = &[
         "SVCB 0000 017900 0000 0004 0001 0003 0002 0000 0004 0008 01020304 01020305 \
              0006 0010 00000000000000000000000000000001 0009 0001 61",
     ),
+    // RFC 9460 appendix D.2.
+    (
+        "x. SVCB 16 foo.example.org. alpn=\"f\\\\\\\\oo\\\\,bar,h2\"",
+        "SVCB 0010 03666f6f076578616d706c65036f726700 0001 000c 08665c6f6f2c626172 026832",
+    ),
+    (
+        "x. SVCB 16 foo.example.org. alpn=f\\\\\\092oo\\092,bar,h2",
+        "SVCB 0010 03666f6f076578616d706c65036f726700 0001 000c 08665c6f6f2c626172 026832",
+    ),
+    // RFC 4034 section 2.2: algorithms may be mnemonics.
+    ("x. DNSKEY 257 3 ECDSAP256SHA256 AQ ID", "DNSKEY 0101 03 0d 010203"),
+    ("x. CDNSKEY 0 3 0 AA==", "CDNSKEY 0000 03 00 00"),
     ("x. HTTPS 1 . ech=AAEC", "HTTPS 0001 00 0005 0003 000102"),
 ];
 
@@ -124,7 +136,7 @@ fn what_is_no_record_is_refused() {
     ] {
         assert_eq!(read(text), expected, "{text}");
     }
-    for text in ["x. DNSKEY 1", "x. DNSKEY 1 3 8 AAEC=junk", "x. MX \\# 2 abcd"] {
+    for text in ["x. KEY 1", "x. KEY 1 3 8 AAEC=junk", "x. MX \\# 2 abcd"] {
         assert!(read(text).starts_with("error: bad RDATA of type "), "{text}: {}", read(text));
     }
 }
