@@ -204,7 +204,7 @@ impl Refresh {
             }
             End::Has(theirs) if self.serial == Some(theirs) => self.succeed(now_ns, random),
             End::Has(theirs) => {
-                // Another may have a newer version, but this one is alive.
+                // Another may have a newer version.
                 self.reached |= self.serial.is_some_and(|ours| theirs < ours);
                 self.ask_next(primary, now_ns, random);
             }
@@ -220,7 +220,7 @@ impl Refresh {
         if self.asked < self.primaries {
             self.ask((after + 1) % self.primaries);
         } else if self.reached {
-            self.succeed(now_ns, random);
+            self.lag(now_ns, random);
         } else {
             self.fail(now_ns, random);
         }
@@ -230,6 +230,15 @@ impl Refresh {
         self.failures = 0;
         let Some(timers) = self.timers else { return self.fail(now_ns, random) };
         self.expires_at = Some(now_ns.saturating_add(nanoseconds(kept_for(timers))));
+        self.rest(now_ns, seconds(timers.refresh, REFRESH_MIN), REFRESH_MIN, random);
+    }
+
+    /// The primaries that were reached have earlier versions alone, which they may have for ever, as after a zone was
+    /// made anew: the version that is here expires unless one of them has it in time. BIND, Knot DNS and NSD do the
+    /// same.
+    fn lag(&mut self, now_ns: u64, random: u32) {
+        self.failures = 0;
+        let Some(timers) = self.timers else { return self.fail(now_ns, random) };
         self.rest(now_ns, seconds(timers.refresh, REFRESH_MIN), REFRESH_MIN, random);
     }
 

@@ -311,7 +311,7 @@ impl Keeper {
         zone.expire();
         self.counts.expired.add(1);
         self.sweep_later(zone);
-        let text = format!("Zone {} is expired: no primary was reached in time", zone.origin());
+        let text = format!("Zone {} is expired: no primary had it in time", zone.origin());
         self.sink.line(Level::Error, ORIGIN, text);
         // After a restart the file of a catalog says which its members are.
         let is_catalog = self.is_catalog(zone);

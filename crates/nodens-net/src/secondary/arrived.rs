@@ -16,8 +16,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Keeper {
-    /// A primary has what is served.
+    /// A primary has no later version than the one that is served.
     pub(super) fn up_to_date(&mut self, order: &Order, serial: Serial) {
+        let served = self.kept(order).and_then(|kept| kept.zone.soa()).map(|soa| soa.serial());
+        if let Some(served) = served.filter(|served| *served != serial) {
+            return self.behind(order, serial, served);
+        }
         self.recovered(order, serial);
         if let Some(kept) = self.kept(order)
             && let (Some(store), Some(data)) = (kept.store.as_mut(), kept.zone.data())
@@ -30,6 +34,12 @@ impl Keeper {
             }
         }
         self.ended(order, End::Has(serial));
+    }
+
+    /// A primary has an earlier version than the one that is served, which expires if that stays so.
+    fn behind(&mut self, order: &Order, serial: Serial, served: Serial) {
+        let reason = format!("it has serial {}, which is behind {}", serial.0, served.0);
+        self.note_failure(order, &reason, End::Has(serial));
     }
 
     /// A transfer is whole.

@@ -311,6 +311,23 @@ fn a_zone_that_no_primary_has_expires_and_comes_back() {
 }
 
 #[test]
+fn a_zone_that_was_made_anew_is_followed_once_the_one_before_expires() {
+    let (address, _asked) = primary(|count, _| match count {
+        1 => {
+            let ends = soa(7, 4);
+            Reaction::Records(vec![ends.clone(), host(1), ends])
+        }
+        _ => Reaction::Records(whole(5, &[1, 2])),
+    });
+    let running = run(&[address]);
+    running.until(Some(7));
+    running.until_said("it has serial 5, which is behind 7");
+    running.until_said("Zone example.org. is expired");
+    running.until(Some(5));
+    assert_eq!(running.addresses(), 2);
+}
+
+#[test]
 fn that_a_zone_has_expired_is_known_wherever_it_is_handed_on() {
     let (address, _asked) = primary(|count, _| match count {
         1 => {

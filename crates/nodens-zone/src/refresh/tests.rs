@@ -107,7 +107,7 @@ fn primaries_are_asked_one_after_the_other() {
     step(&mut zone, 7200, Action::Query(1), End::Has(Serial(5)));
     step(&mut zone, 7200, Action::Query(2), End::Has(Serial(9)));
     step(&mut zone, 7200, Action::Transfer(2), End::Failed);
-    // One was reached, so the zone has not aged; but there is a newer version.
+    // One was reached, so that is not tried again soon.
     rests_until(&zone, 14_400);
     let mut zone = loaded(2);
     step(&mut zone, 7200, Action::Query(0), End::Has(Serial(8)));
@@ -115,6 +115,19 @@ fn primaries_are_asked_one_after_the_other() {
     step(&mut zone, 7200, Action::Query(1), End::Has(Serial(8)));
     step(&mut zone, 7200, Action::Transfer(1), End::Failed);
     rests_until(&zone, 8100);
+}
+
+#[test]
+fn a_primary_that_has_an_earlier_version_is_followed_once_the_zone_expires() {
+    let mut zone = loaded(2);
+    for at in (1..12).map(|round| 7200 * round) {
+        step(&mut zone, at, Action::Query(0), End::Has(Serial(5)));
+        step(&mut zone, at, Action::Query(1), End::Failed);
+    }
+    rests_until(&zone, 86_400);
+    assert_eq!(zone.poll(86_400 * SECOND), Some(Action::Expire));
+    step(&mut zone, 86_400, Action::Transfer(0), done(5));
+    assert_eq!(zone.serial(), Some(Serial(5)));
 }
 
 #[test]
