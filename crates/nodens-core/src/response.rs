@@ -14,6 +14,8 @@ pub enum Known {
     /// Another zone begins at a name: that of the servers in the authority section, or the qname, which has
     /// no DS records. So many seconds may be kept that there are none.
     Cut(u32),
+    /// The name that has no such records has a DNAME record.
+    Dname,
     /// The SOA record is that of the zone which has the alias, and says nothing of what the alias leads to.
     OtherSoa,
 }

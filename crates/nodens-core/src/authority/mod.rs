@@ -113,6 +113,10 @@ pub(crate) fn answer<S: States>(
             q.response.traits = Traits { without_opt: true, optional_extras };
             if is_cut {
                 q.response.known = Known::Cut(out::negative_ttl(data));
+            } else if dnssec
+                && lacks_beside_dname(data, chain.last().unwrap_or(q.qname.view()), &found)
+            {
+                q.response.known = Known::Dname;
             }
             Reply::Answered
         }
@@ -136,6 +140,13 @@ fn is_cut(
         }
         _ => false,
     }
+}
+
+/// Whether a name that has no records of a type has a DNAME record, as names do that a wildcard stands for which has
+/// one (RFC 4592 section 4.4).
+fn lacks_beside_dname(data: &Data, name: NameRef<'_>, found: &Found<'_>) -> bool {
+    matches!(found, Found::NoData { .. })
+        && matches!(data.lookup(name, Type::DNAME), Found::Answer { .. })
 }
 
 /// Octets of that name.

@@ -12,6 +12,8 @@ pub(super) struct Denied<'n> {
     /// The zone that says so.
     pub(super) zone: NameRef<'n>,
     pub(super) what: What,
+    /// Whether the name has a DNAME record, which only its zone knows.
+    pub(super) has_dname: bool,
 }
 
 /// What a name lacks.
@@ -104,7 +106,7 @@ pub(super) fn is_common(rtype: Type) -> bool {
 
 /// The NSEC record; nothing where the name is so long that none comes behind it.
 pub(super) fn nsec(denied: &Denied<'_>, ttl: u32) -> Option<Record> {
-    let Denied { name, zone, what } = *denied;
+    let Denied { name, zone, what, has_dname } = *denied;
     let next = successor(name, what == What::Keys)?;
     let only = |rtype| nsec_rdata(next.view(), OF_PROOF.into_iter().chain([rtype]));
     let rdata = match what {
@@ -113,7 +115,7 @@ pub(super) fn nsec(denied: &Denied<'_>, ttl: u32) -> Option<Record> {
         What::Type(rtype) => {
             let bitmap = if name == zone { &AT_APEX } else { &BELOW_APEX };
             let mut rdata = next.view().as_wire().to_vec();
-            bitmap.without(rtype).push(&mut rdata);
+            bitmap.of(rtype, has_dname).push(&mut rdata);
             rdata
         }
     };
@@ -141,8 +143,10 @@ impl Bitmap {
         bitmap
     }
 
-    fn without(&self, rtype: Type) -> Self {
+    /// That of a name which lacks one type.
+    fn of(&self, rtype: Type, has_dname: bool) -> Self {
         let mut bitmap = self.clone();
+        bitmap.set(Type::DNAME, has_dname);
         if !OF_PROOF.contains(&rtype) {
             bitmap.set(rtype, false);
         }

@@ -263,7 +263,9 @@ impl<'a> Signing<'a> {
             }
             _ => What::Type(qtype),
         };
-        let Some(nsec) = nsec(&Denied { name, zone, what }, soa.ttl) else { return rcode };
+        let has_dname = known == Known::Dname;
+        let denied = Denied { name, zone, what, has_dname };
+        let Some(nsec) = nsec(&denied, soa.ttl) else { return rcode };
         let (mut signatures, mut proof) = (Vec::new(), Vec::new());
         let of_soa = if soa.owner.view() == zone { Sort::Apex } else { Sort::Found };
         self.rrset(&[soa], zone, of_soa, &mut signatures);
@@ -308,7 +310,7 @@ impl<'a> Signing<'a> {
         let ds: Vec<&Record> = message.authority.iter().filter(is_ds).collect();
         let mut proof = Vec::new();
         if ds.is_empty() {
-            let denied = Denied { name: cut, zone, what: What::Keys };
+            let denied = Denied { name: cut, zone, what: What::Keys, has_dname: false };
             let Some(nsec) = nsec(&denied, ttl) else { return true };
             if self.rrset(&[&nsec], zone, Sort::Found, &mut proof) {
                 proof.push(nsec);

@@ -184,6 +184,25 @@ fn what_does_not_exist_is_denied_by_name_and_type() {
 }
 
 #[test]
+fn a_denial_says_that_a_name_has_a_dname_record() {
+    let folder = TempDir::new().unwrap();
+    let zone = format!("{ZONE}d DNAME www\nto CNAME d\n*.any DNAME www\n");
+    fs::write(folder.path().join("db"), zone).unwrap();
+    let mut bench = Bench::new(&corefile(folder.path(), &format!("key file {ED}")));
+    for (question, has_dname) in [
+        ("d.example.org. TXT", true),
+        ("to.example.org. TXT", true),
+        ("x.any.example.org. TXT", true),
+        ("any.example.org. TXT", false),
+        ("www.example.org. DNAME", false),
+    ] {
+        let answer = bench.ask(&format!("{question} +do"));
+        let (_, _, types) = nsec(&answer.authority);
+        assert_eq!(types.contains(&Type::DNAME), has_dname, "{question} {types:?}");
+    }
+}
+
+#[test]
 fn a_denial_of_one_type_denies_no_other_that_a_name_may_have() {
     const DSYNC: Type = Type(66);
     const UNASSIGNED: [Type; 2] = [Type(120), Type(271)];
