@@ -15,6 +15,12 @@ pub(crate) fn base(name: &str) -> &str {
     name.strip_suffix(".private").unwrap_or(name)
 }
 
+/// A zone in the name of a file: a slash, as zones below a cut of a reverse zone have (RFC 2317), is written as
+/// `dnssec-keygen` does.
+pub(crate) fn in_file_name(origin: &Name) -> String {
+    origin.to_string().replace('/', "%2F")
+}
+
 /// Reads `BASE.key` and `BASE.private`.
 ///
 /// # Errors
@@ -115,7 +121,8 @@ fn key(name: &Token, base: &Path) -> Result<SigningKey, Error> {
 fn in_folder(token: &Token, folder: &Path, origin: &Name) -> Result<Vec<PathBuf>, Error> {
     let refuse = |why: String| Error::invalid(token, format!("{}: {why}", folder.display()));
     let entries = std::fs::read_dir(folder).map_err(|error| refuse(error.to_string()))?;
-    let begin = format!("k{origin}+");
+    let named = in_file_name(origin);
+    let begin = format!("k{}+", named.to_ascii_lowercase());
     let mut found = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -126,7 +133,7 @@ fn in_folder(token: &Token, folder: &Path, origin: &Name) -> Result<Vec<PathBuf>
         }
     }
     if found.is_empty() {
-        return Err(refuse(format!("expected keys of the zone, such as K{origin}+013+12345.key")));
+        return Err(refuse(format!("expected keys of the zone, such as K{named}+013+12345.key")));
     }
     found.sort();
     Ok(found)

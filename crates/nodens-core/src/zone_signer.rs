@@ -5,6 +5,7 @@ mod leftovers;
 
 use crate::authority::source::{Files, LoadError, Seen, changed, read, steadily};
 use crate::limits::SIGNED_FILE_RECORDS;
+use crate::zone_keys::in_file_name;
 use head::Head;
 use nodens_wire::{Name, NameRef, Type};
 use nodens_zone::data::{Data, Refused};
@@ -161,7 +162,7 @@ impl ZoneSigner {
 
     /// The file that is written.
     pub fn signed_file(&self) -> PathBuf {
-        self.folder.join(format!("db.{}signed", self.origin))
+        self.folder.join(format!("db.{}signed", in_file_name(&self.origin)))
     }
 
     /// The key tags, with commas.

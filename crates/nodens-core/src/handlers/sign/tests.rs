@@ -60,6 +60,24 @@ fn signer(folder: &TempDir) -> Arc<ZoneSigner> {
 }
 
 #[test]
+fn a_zone_may_have_a_slash_in_its_name() {
+    let folder = folder();
+    let root = folder.path().display();
+    // As `dnssec-keygen` names them.
+    for ending in ["key", "private"] {
+        let to = format!("K0%2F25.2.0.192.in-addr.arpa.+013+31548.{ending}");
+        fs::copy(keys().join(format!("{KSK}.{ending}")), folder.path().join(to)).unwrap();
+    }
+    let zone = "0/25.2.0.192.in-addr.arpa";
+    let lines = "sign db {\n key directory .\n directory .\n}";
+    let bench = Bench::new(&format!("{zone} {{\n root {root}\n {lines}\n}}"));
+    let signer = bench.worker.config().services.signers[0].clone();
+    signer.sign(1_800_000_000, &|| true).unwrap();
+    assert!(folder.path().join("db.0%2F25.2.0.192.in-addr.arpa.signed").exists());
+    assert_eq!(signer.reason(1_800_000_000), None);
+}
+
+#[test]
 fn a_zone_is_signed_and_served() {
     let folder = folder();
     let signer = signer(&folder);
