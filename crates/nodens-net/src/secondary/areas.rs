@@ -16,7 +16,7 @@ use nodens_zone::Zone;
 use nodens_zone::catalog::Catalog;
 use nodens_zone::data::Data;
 use nodens_zone::refresh::{Refresh, Schedule};
-use nodens_zone::secondary::{Configured, SecondaryService, SecondaryZone};
+use nodens_zone::secondary::{SecondaryService, SecondaryZone};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -93,9 +93,9 @@ impl Keeper {
             }
         });
         // Those that an earlier configuration has transferred.
-        for Configured { zone, .. } in configured.iter().filter(|own| own.catalog.is_some()) {
-            self.apply_catalog(zone, zone.data().as_ref());
-        }
+        let catalogs = configured.iter().filter(|own| own.catalog.is_some());
+        let catalogs: Vec<_> = catalogs.map(|own| own.zone.clone()).collect();
+        self.apply_catalogs(&catalogs);
         self.areas.get(area).into_iter().for_each(Area::drop_strays);
     }
 
@@ -149,7 +149,7 @@ impl Keeper {
         self.sink.line(Level::Info, ORIGIN, text);
         self.sweep_later(zone);
         self.announce(zone.origin());
-        self.apply_catalog(zone, Some(&data));
+        self.apply_catalog(zone, &data);
     }
 
     /// What is on its way for a zone is not for what has its name next.

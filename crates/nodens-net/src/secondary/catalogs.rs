@@ -17,6 +17,7 @@ use std::sync::Arc;
 mod again;
 mod beginning;
 mod changes;
+mod others;
 mod refused;
 #[cfg(test)]
 mod tests;
@@ -44,13 +45,22 @@ impl Catalogs {
 
 impl Keeper {
     /// Serves the members of this version of a catalog from now on, and no others, in every directive that has
-    /// the catalog. Without a version, or with one that cannot be read, the members stay those of the last good one.
-    pub(super) fn apply_catalog(&mut self, zone: &Arc<SecondaryZone>, data: Option<&Data>) {
-        let read = match data {
-            Some(data) => self.read_catalog(zone, data),
+    /// the catalog.
+    pub(super) fn apply_catalog(&mut self, zone: &Arc<SecondaryZone>, data: &Data) {
+        let read = self.read_catalog(zone, data);
+        self.follow_read(zone, read);
+    }
+
+    /// The same for catalogs with what is here of them. Without a version, or with one that cannot be read, the members
+    /// stay those of the last good one.
+    pub(super) fn apply_catalogs(&mut self, zones: &[Arc<SecondaryZone>]) {
+        // Each may look at what the others list.
+        let read = |zone: &Arc<SecondaryZone>| match zone.data() {
+            Some(data) => self.read_catalog(zone, &data),
             None => Some(Ok(Names::default())),
         };
-        self.follow_read(zone, read);
+        let all: Vec<_> = zones.iter().map(read).collect();
+        zones.iter().zip(all).for_each(|(zone, read)| self.follow_read(zone, read));
     }
 
     /// Reads another version of a zone, if that is a catalog that is followed, and gives which members have
@@ -326,7 +336,7 @@ impl Area {
         let Some((owner, id)) = self.catalogs.owners.get(&member.zone) else {
             // An earlier configuration has it, or it is new.
             let known = before.get(&member.zone).filter(|(id, _)| *id == member.id);
-            return match self.has_other(origin, &member.zone) {
+            return match self.has_other(configured, member) {
                 true => Fate::Clashes,
                 false => Fate::Begins(known.map(|(_, zone)| zone.clone())),
             };
@@ -350,25 +360,5 @@ impl Area {
             }
             _ => Fate::Clashes,
         }
-    }
-
-    /// Whether a zone of this name is not the catalog's to have, which no catalog was found to have.
-    fn has_other(&self, origin: &Name, name: &Name) -> bool {
-        // A zone of the configuration may be kept for another directive.
-        let is_configured = self.service.configured.iter().any(|own| own.zone.origin() == name);
-        let handed_on = self.service.handed_on.load();
-        let is_other = |zone: &Arc<dyn Zone>| zone.as_secondary().is_none();
-        let is_others = handed_on.get(name.view()).is_some_and(is_other);
-        // Another catalog has it from an earlier configuration, and was not looked at yet.
-        let holds = |own: &Configured| {
-            own.zone.origin() != origin
-                && own.accepts(name.view())
-                && own.zone.members().contains_key(name)
-                && own.zone.catalog().is_some_and(|catalog| catalog.member(name).is_some())
-        };
-        is_configured
-            || is_others
-            || self.zones.contains_key(name)
-            || self.service.configured.iter().any(holds)
     }
 }

@@ -135,7 +135,7 @@ fn a_version_that_is_no_catalog_does_not_replace_what_the_predecessor_has_stored
         let mut keeper = keeper_with(vec![configured]);
         let of = |serial, version: &[u8]| data_of(&super::catalog(serial, version));
         zone.replace(of(9, b"\x019"), &[]);
-        keeper.apply_catalog(&zone, zone.data().as_ref());
+        keeper.apply_catalogs(std::slice::from_ref(&zone));
         let is_broken = || zone.failure().is_some_and(|why| why.contains("not taken up"));
         assert!(is_broken());
         assert!(keeper.take_folders().is_some());
@@ -176,11 +176,11 @@ fn the_members_of_a_catalog_that_has_expired_are_known_after_a_restart() {
     let mut keeper = keeper_of_blocks(vec![vec![other], vec![again.clone()]]);
     assert_eq!(members(&again.zone), (false, 1));
     // What a primary has then counts.
-    keeper.apply_catalog(&again.zone, Some(&data_of(&whole(10, &[]))));
+    keeper.apply_catalog(&again.zone, &data_of(&whole(10, &[])));
     assert_eq!(members(&again.zone), (false, 1), "no catalog");
     let mut edit = data.edit();
     edit.remove_name(name("1.zones.example.org.").view());
-    keeper.apply_catalog(&again.zone, Some(&edit.finish().unwrap()));
+    keeper.apply_catalog(&again.zone, &edit.finish().unwrap());
     assert_eq!(members(&again.zone), (false, 0));
     drop(keeper);
     // A zone that is no catalog is gone.
