@@ -7,6 +7,7 @@ use crate::group::Group;
 use crate::limits::{GROUPS_MAX, TRIALS_MAX, VALUES_MAX};
 use crate::loops::loops;
 use crate::read::ReadFile;
+use crate::twice;
 use crate::warn::warnings;
 use lab_histogram::Histogram;
 use lab_result::Generator;
@@ -85,6 +86,14 @@ pub enum AnalyseError {
         /// How many there may be.
         most: usize,
     },
+    /// A run is there more than once.
+    #[error("{first} and {second} have the same content, expected each run once: leave one out")]
+    Twice {
+        /// A file.
+        first: String,
+        /// Another one, or the same again.
+        second: String,
+    },
     /// Values do not belong together.
     #[error(
         "cannot pair {first} with {second}: {why}, expected a column `block`, or as many trials in each group"
@@ -124,6 +133,7 @@ pub fn analyse(
     let trials: usize = groups.iter().map(|group| group.trials.len()).sum();
     at_most("groups", groups.len(), GROUPS_MAX)?;
     at_most("trials", trials, TRIALS_MAX)?;
+    twice::refuse_copies(files)?;
     let baseline = settings.baseline.as_ref().map(|name| index(name, &names)).transpose()?;
     let by_part = settings.by_part.unwrap_or_else(|| {
         let has_runs = groups.iter().any(|group| group.trials.len() > 1);
@@ -156,7 +166,7 @@ pub fn analyse(
         },
         sources: files.iter().map(source).collect(),
         assumptions,
-        warnings: warnings(groups, &metrics, &loops, by_part),
+        warnings: [twice::formats(files), warnings(groups, &metrics, &loops, by_part)].concat(),
         groups: groups.iter().map(described).collect(),
         metrics,
         loops,

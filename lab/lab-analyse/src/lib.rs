@@ -22,6 +22,7 @@ pub mod limits;
 mod loops;
 pub mod read;
 pub mod trial;
+mod twice;
 mod warn;
 
 pub use analyse::{AnalyseError, Settings, analyse};

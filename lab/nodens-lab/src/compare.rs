@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use lab_histogram::{BITS, Histogram, Quantile};
 use lab_result::ResultFile;
 use lab_stats::{holm, paired, unpaired};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     with: Vec<PathBuf>,
 }
 
-/// What counts as one observation: a run, or a second of a single run.
+/// What counts as one observation: a run, or a second where each side has a single run.
 struct Unit {
     response: Histogram,
     sent: u64,
@@ -38,7 +39,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         paths.iter().map(|path| lab_result::read(path)).collect::<Result<Vec<_>, _>>()
     };
     let (before, after) = (read(&args.before)?, read(&args.with)?);
-    let (mut a, mut b) = (units(&before), units(&after));
+    let paths = args.before.iter().chain(&args.with);
+    refuse_copies(paths.zip(before.iter().chain(&after)))?;
+    let by_second = before.len() == 1 && after.len() == 1;
+    let (mut a, mut b) = (units(&before, by_second), units(&after, by_second));
     let precision = level(&mut a, &mut b);
     if a.is_empty() || b.is_empty() {
         bail!("a run has no second with {QUESTIONS_MIN} queries: there is nothing to compare");
@@ -52,9 +56,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs; of a single one its seconds.
-fn units(files: &[ResultFile]) -> Vec<Unit> {
-    if let [file] = files {
+/// A run that is given twice would count as a repetition.
+fn refuse_copies<'f>(files: impl Iterator<Item = (&'f PathBuf, &'f ResultFile)>) -> Result<()> {
+    let mut known: HashMap<(&str, u64), &PathBuf> = HashMap::new();
+    for (path, file) in files {
+        if let Some(first) = known.insert((&file.plan.hash, file.run.started_unix_ns), path) {
+            let (first, second) = (first.display(), path.display());
+            bail!("{first} and {second} are the same run, expected each once: leave one out");
+        }
+    }
+    Ok(())
+}
+
+/// Runs, or the seconds of a single one. A percentile of a second is none of a run: with fewer queries it lies
+/// elsewhere, so both sides have the same.
+fn units(files: &[ResultFile], by_second: bool) -> Vec<Unit> {
+    if let ([file], true) = (files, by_second) {
         let seconds = file.seconds.iter().filter(|s| s.is_final && s.sent >= QUESTIONS_MIN);
         let unit = |second: &lab_result::Second| Unit {
             response: second.response.clone(),
@@ -199,12 +216,13 @@ fn notes(before: &[ResultFile], after: &[ResultFile]) -> Vec<String> {
         notes.push(format!("{invalid} of the runs are INVALID by their own verdict"));
     }
     for (side, files) in [("before", before), ("after", after)] {
-        if files.len() == 1 {
+        if before.len() == 1 && after.len() == 1 {
             notes.push(format!(
                 "{side}: one run, its seconds stand for runs; they depend on each other, so p is too small"
             ));
         } else if files.len() < 4 {
-            notes.push(format!("{side}: {} runs; with fewer than 4 nothing can show", files.len()));
+            let runs = term::of(files.len(), "run");
+            notes.push(format!("{side}: {runs}; with fewer than 4 nothing can show"));
         }
     }
     notes

@@ -284,10 +284,10 @@ fn values_among_lost_queries_are_bounds_and_never_equivalent() {
     // Steps of a millisecond are too wide for a margin of 2 % of 200 ms: never equivalent.
     let same: Vec<(&str, &str)> =
         files.iter().filter(|(path, _)| path.starts_with('a')).copied().collect();
-    let renamed: Vec<(String, &str)> =
-        same.iter().map(|(path, text)| (path.replace('a', "c"), *text)).collect();
+    let renamed: Vec<(String, String)> =
+        same.iter().map(|(path, text)| (path.replace('a', "c"), format!("{text}\n"))).collect();
     let mut both = same.clone();
-    both.extend(renamed.iter().map(|(path, text)| (&**path, *text)));
+    both.extend(renamed.iter().map(|(path, text)| (&**path, &**text)));
     let coarse = Settings { margins: vec![("p90".to_owned(), 0.02)], ..settings };
     let file = analysed(&both, &coarse).unwrap();
     assert_eq!(only(&file).shown, Shown::Inconclusive);
@@ -357,10 +357,11 @@ fn the_same_files_make_the_same_analysis() {
 #[test]
 fn a_run_without_an_answer_does_not_win() {
     let good = include_str!("../../tests/data/dnsperf.txt");
-    let texts: Vec<_> =
-        [UNANSWERED, good, good, good, good, good].iter().map(|text| ("t", *text)).collect();
-    let read = |(path, text): &(&str, &str)| {
-        (Some((*path).to_owned()), from_octets(path, text.as_bytes(), &Given::default()).unwrap())
+    let mut texts = vec![("t".to_owned(), UNANSWERED.to_owned())];
+    // Lines that are empty make them different files.
+    texts.extend((0..5).map(|run| ("t".to_owned(), good.to_owned() + &"\n".repeat(run))));
+    let read = |(path, text): &(String, String)| {
+        (Some(path.clone()), from_octets(path, text.as_bytes(), &Given::default()).unwrap())
     };
     let files: Vec<_> = texts.iter().map(read).collect();
     let groups = groups(&files, &By::Found).unwrap();
@@ -371,4 +372,31 @@ fn a_run_without_an_answer_does_not_win() {
     assert!(values.len() == 5 && values.iter().all(|value| **value > 0.0), "{values:?}");
     let about = file.warnings.iter().filter(|text| text.contains("no query was answered"));
     assert_eq!(about.count(), 1);
+}
+
+#[test]
+fn a_run_counts_once() {
+    let text = table(&[("a", &A)], false);
+    let twice = [("x/a.csv", text.as_str()), ("x/b.csv", text.as_str())];
+    let error = analysed(&twice, &Settings::default()).unwrap_err().to_string();
+    assert!(error.starts_with("x/a.csv and x/b.csv have the same content"), "{error}");
+}
+
+#[test]
+fn a_run_in_two_formats_is_told() {
+    let seconds = |start: u32| {
+        let head = "second,start_unix,final,sent,answered,lost,p50_ns,p90_ns,p99_ns,p99.9_ns,max_ns,at_least";
+        let row = |second: u32| format!("{second},{},1,9,9,0,5,5,5,5,5,", start + second);
+        [head, &row(0), &row(1), ""].join("\n")
+    };
+    let table = |time: &str| format!("group,qps,started\nt,9,2026-11-28T{time}\n");
+    let told = |files: &[(&str, &str)]| {
+        let all = analysed(files, &Settings::default()).unwrap().warnings;
+        all.iter().filter(|text| text.contains("one run in two formats")).count()
+    };
+    let [csv, same, other] = [seconds(1_795_904_615), table("22:23:35"), table("22:25:00")];
+    assert_eq!(told(&[("x/a.csv", &csv), ("x/b.txt", &same)]), 1);
+    assert_eq!(told(&[("x/a.csv", &csv), ("x/a.txt", &other)]), 1);
+    assert_eq!(told(&[("x/a.csv", &csv), ("y/a.txt", &other)]), 0);
+    assert_eq!(told(&[("x/a.csv", &csv), ("x/b.csv", &seconds(1_795_904_616))]), 0);
 }

@@ -52,7 +52,7 @@ fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
         return Ok(());
     }
     if depth >= DEPTH_MAX {
-        return Ok(());
+        bail!("{}: more than {DEPTH_MAX} folders deep, name it itself", path.display());
     }
     let cannot = || format!("cannot read {}", path.display());
     let mut inside = Vec::new();
@@ -102,5 +102,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = wanted(&[folder.path().to_owned()], &[]).unwrap_err().to_string();
         assert!(error.contains("no file in it"), "{error}");
+    }
+
+    #[test]
+    fn nothing_in_a_folder_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("1/2/3");
+        std::fs::create_dir_all(deep.join("4")).unwrap();
+        for place in [&deep, &deep.join("4")] {
+            std::fs::write(place.join("r.txt"), "x").unwrap();
+        }
+        assert_eq!(wanted(&[folder.path().join("1")], &[]).unwrap().len(), 2);
+        let error = wanted(&[folder.path().to_owned()], &[]).unwrap_err().to_string();
+        assert!(error.contains("1/2/3/4: more than 4 folders deep"), "{error}");
     }
 }

@@ -5,6 +5,7 @@ mod ab_capacity;
 mod ab_restarted;
 mod analyse;
 mod capacity;
+mod compare;
 mod dnsperf;
 mod encrypted;
 mod limits;
