@@ -6,8 +6,6 @@ pub(crate) const WINDOW_MAX: usize = 1 << 16;
 pub(crate) const RESPONSE_WAIT: u64 = 5_000_000_000;
 /// Nanoseconds of the recording by which its messages may be out of order.
 pub(crate) const DISORDER: u64 = 100_000_000;
-/// Nanoseconds of the recording within which the same datagram is a copy of itself.
-pub(crate) const COPY_WAIT: u64 = 1_000_000;
 /// Connections without a recorded end that are known.
 pub(crate) const ENDLESS_MAX: usize = 1 << 16;
 /// Servers whose queries are counted.

@@ -4,7 +4,8 @@
 //! Taken are messages that are no responses and that were sent to the port of DNS, over UDP or TCP.
 //! What is broken is named by the number of its packet and left out; everything else continues. In a TCP
 //! connection of which octets are missing, what follows them is left out, since it is not known where the
-//! next message starts. Fragments of IP are not put together.
+//! next message starts. Fragments of IP are not put together. What several devices of a capture have of one query is
+//! one query.
 
 mod any;
 mod file;
@@ -15,13 +16,14 @@ mod tcp;
 pub use any::{Messages, OpenError, open};
 pub use recording::Recording;
 
+use crate::copies::Copies;
 use crate::dnstap::{self, FrameError, Role};
-use crate::recorded::{Content, Record};
+use crate::recorded::{Carrier, Content, Record};
 use crate::workload::{Step, Workload};
 use nodens_wire::{Flags, Header};
 use packet::{Datagram, Kind};
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A capture that cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +97,8 @@ pub struct Capture {
     pub packets: u64,
     /// Packets that have nothing to do with queries: responses, other protocols and ports.
     pub others: u64,
+    /// Queries that are left out because they are copies of others, of another device of the capture.
+    pub copies: u64,
     /// Broken packets.
     pub faults: Vec<PacketError>,
     /// Broken frames of dnstap.
@@ -151,6 +155,7 @@ struct Reader {
     port: u16,
     capture: Capture,
     clients: HashMap<IpAddr, u32>,
+    copies: Copies,
     streams: tcp::Streams,
 }
 
@@ -172,7 +177,10 @@ impl Reader {
     fn datagram(&mut self, number: u64, time: u64, datagram: &Datagram<'_>) {
         let client = datagram.from.0;
         match datagram.kind {
-            Kind::Udp => self.message(number, time, client, datagram.payload),
+            Kind::Udp => {
+                let between = [datagram.from, datagram.to].map(SocketAddr::from);
+                self.query(number, time, between, datagram.payload);
+            }
             Kind::Tcp(segment) => {
                 let connection = (datagram.from, datagram.to);
                 let mut messages = Vec::new();
@@ -192,11 +200,24 @@ impl Reader {
 
     fn record(&mut self, record: &Record) {
         match &record.content {
+            Content::Query(message) if record.carrier == Carrier::Udp => {
+                self.query(record.number, record.time, [record.client, record.server], message);
+            }
             Content::Query(message) => {
                 self.message(record.number, record.time, record.client.ip(), message);
             }
             Content::Response(_) | Content::Opened | Content::Ended => self.capture.others += 1,
         }
+    }
+
+    /// A message over UDP, once.
+    fn query(&mut self, number: u64, time: u64, between: [SocketAddr; 2], message: &[u8]) {
+        if self.copies.is_copy(time, between, message) {
+            self.capture.copies += 1;
+            return;
+        }
+        let [client, _] = between;
+        self.message(number, time, client.ip(), message);
     }
 
     fn message(&mut self, number: u64, time: u64, client: IpAddr, message: &[u8]) {

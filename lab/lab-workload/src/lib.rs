@@ -7,7 +7,7 @@
 //! - [`edns`], [`types`], [`tsig`]: what queries look like;
 //! - [`names`], [`binary`], [`update`]: the files of dnsperf and others; [`capture`]: packets;
 //!   [`dnstap`]: what servers write about their messages;
-//! - [`recorded`]: what was recorded of a traffic, as it happened;
+//! - [`recorded`]: what was recorded of a traffic, as it happened; [`copies`]: what of it is there twice;
 //! - [`template`]: names that are made;
 //! - [`search`]: what a lookup becomes on the wire; [`cluster`]: the pods of a Kubernetes node.
 //!
@@ -20,6 +20,7 @@
 pub mod binary;
 pub mod capture;
 pub mod cluster;
+pub mod copies;
 pub mod dnstap;
 pub mod edns;
 pub mod names;

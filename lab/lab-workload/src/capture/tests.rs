@@ -371,3 +371,18 @@ proptest! {
         _ = read(&[start, &octets[..]].concat(), 53);
     }
 }
+
+#[test]
+fn a_query_that_several_devices_have_is_one() {
+    let [asked, other] = ["a.example.", "b.example."].map(|name| udp(1, 53, &query(name)));
+    // Packets 1 to 3 are a few microseconds apart, as of a pod's device, the bridge and the node's own.
+    let mut file = pcap(&[asked.clone(), asked.clone(), asked.clone(), other, asked], false);
+    let mut at = 24;
+    for micros in [0_u32, 7, 19, 25, 900_000] {
+        file[at + 4..at + 8].copy_from_slice(&micros.to_le_bytes());
+        at += 16 + u32::from_le_bytes(file[at + 8..at + 12].try_into().unwrap()) as usize;
+    }
+    let capture = read(&file, 53).unwrap();
+    assert_eq!((capture.questions.len(), capture.copies), (3, 2));
+    assert_eq!(capture.questions[2].time - capture.questions[0].time, SECOND * 9 / 10);
+}

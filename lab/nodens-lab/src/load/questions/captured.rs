@@ -38,6 +38,13 @@ impl Questions {
             term::count(capture.others),
             term::count((capture.faults.len() + capture.broken_frames.len()) as u64),
         );
+        if capture.copies > 0 {
+            eprintln!(
+                "{}: {} copies of queries were left out: the same datagrams within 1 ms, from several devices",
+                path.display(),
+                term::count(capture.copies),
+            );
+        }
         if capture.questions.is_empty() {
             bail!("{} has no query to port {}", path.display(), self.capture_port);
         }
