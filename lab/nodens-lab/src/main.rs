@@ -19,6 +19,7 @@ mod dnsperf;
 mod echo;
 mod export;
 mod fresh;
+mod given;
 mod hold;
 mod http;
 mod listen;

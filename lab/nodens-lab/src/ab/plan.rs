@@ -2,20 +2,19 @@
 
 use super::side::Spec;
 use super::{Args, capacity};
+use crate::given;
 use anyhow::{Context, Result, bail};
 use lab_experiment::{Design, Order};
 use lab_load::workload::PlanHash;
 use lab_load::{Workload, cluster, names};
 use lab_result::comparison::{Cell, ComparisonPlan, Load, MetricPlan, SetPlan};
 use lab_workload::{Style, TypeMix};
-use nodens_wire::{Name, Type};
+use nodens_wire::Type;
 use std::path::Path;
 use std::time::Duration;
 
 /// The arms, as the result file names them.
 pub(crate) const ARMS: [&str; 2] = ["a", "b"];
-/// Names made for a suffix.
-const NAMES: usize = 1_000;
 /// Draws before their order repeats.
 const ORDER_LEN: usize = 1 << 18;
 /// Queries of the cluster mix.
@@ -114,8 +113,9 @@ pub(crate) fn sets(args: &Args) -> Result<Vec<Set>> {
         ("names", "questions", &args.names),
     ] {
         if let Some(given) = given {
-            let workload = questions(given, args.seed).with_context(|| format!("--{flag}"))?;
-            sets.push(Set { name: name.to_owned(), source: given.clone(), workload });
+            let (workload, source) =
+                questions(given, args.seed).with_context(|| format!("--{flag}"))?;
+            sets.push(Set { name: name.to_owned(), source, workload });
         }
     }
     if sets.is_empty() {
@@ -126,32 +126,25 @@ pub(crate) fn sets(args: &Args) -> Result<Vec<Set>> {
     Ok(sets)
 }
 
-/// A file of queries, or names under a suffix.
-fn questions(given: &str, seed: u64) -> Result<Workload> {
+/// A file of queries, or names under a suffix, and what it is for people.
+fn questions(given: &str, seed: u64) -> Result<(Workload, String)> {
     let mut workload = Workload::new(seed);
     let path = Path::new(given);
     if path.exists() {
         let octets = std::fs::read(path).with_context(|| format!("cannot read {given}"))?;
         let types = TypeMix::only(Type::A);
         let errors = names::read(&octets, &Style::default(), &types, seed, &mut workload);
-        for error in errors.iter().take(10) {
-            eprintln!("{given}: {error}, skipped");
-        }
+        given::tell_faults(given, &errors);
         if workload.is_empty() {
             bail!("{given} has no query");
         }
-        return Ok(workload);
+        return Ok((workload, given.to_owned()));
     }
-    let suffix = Name::parse(given)
-        .ok()
-        .filter(|_| !given.contains('/'))
-        .with_context(|| format!("`{given}` is neither a file nor a suffix of names"))?;
-    for n in 0..NAMES {
-        let name = Name::parse(&format!("name{n}"))?.join(suffix.view())?;
-        workload.push(name.view(), Type::A, None);
+    for name in given::below(given)? {
+        workload.push(name?.view(), Type::A, None);
     }
     workload.zipf(1.0, ORDER_LEN);
-    Ok(workload)
+    Ok((workload, given::told_suffix(given)))
 }
 
 /// The plan for `sets` at `loads`; refuses claims that nothing could support.
@@ -419,8 +412,8 @@ mod tests {
         std::fs::write(path, "; nothing\n").unwrap();
         assert!(questions(path, 1).unwrap_err().to_string().contains("has no query"));
         std::fs::write(path, "a.example A\n").unwrap();
-        assert_eq!(questions(path, 1).unwrap().len(), 1);
-        assert_eq!(questions("svc.cluster.local", 1).unwrap().len(), NAMES);
+        assert_eq!(questions(path, 1).unwrap().0.len(), 1);
+        assert_eq!(questions("svc.cluster.local", 1).unwrap().0.len(), given::NAMES);
         assert!(questions("/nonexistent/names.txt", 1).is_err());
     }
 }

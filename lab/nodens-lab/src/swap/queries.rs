@@ -1,19 +1,18 @@
 //! What is asked: names of the cluster itself, and names outside of it, as files of dnsperf's format.
 
 use super::args::Args;
+use crate::{given, term};
 use anyhow::{Context, Result, bail};
 use lab_load::workload::PlanHash;
 use lab_load::{Workload as Queries, names};
 use lab_result::comparison::SetPlan;
 use lab_swap::Api;
 use lab_workload::{Style, TypeMix};
-use nodens_wire::{Name, Type};
+use nodens_wire::Type;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// Names made for a suffix.
-const NAMES: usize = 1_000;
 /// Services whose names are asked for at most.
 const SERVICES_MAX: usize = 1_000;
 
@@ -36,7 +35,9 @@ impl Set {
     pub(super) fn plan(&self, seed: u64) -> Result<SetPlan> {
         let mut queries = Queries::new(seed);
         let types = TypeMix::only(Type::A);
-        names::read(self.text.as_bytes(), &Style::default(), &types, seed, &mut queries);
+        let style = Style::default();
+        let faults = names::read(self.text.as_bytes(), &style, &types, seed, &mut queries);
+        given::tell_faults(&self.source, &faults);
         if queries.is_empty() {
             bail!("{} has no query", self.source);
         }
@@ -71,15 +72,11 @@ fn given_set(name: &str, given: &str) -> Result<Set> {
             std::fs::read_to_string(given).with_context(|| format!("cannot read {given}"))?;
         return Ok(Set { name, source, text });
     }
-    let suffix = Name::parse(given)
-        .ok()
-        .filter(|_| !given.contains('/'))
-        .with_context(|| format!("`{given}` is neither a file nor a suffix of names"))?;
     let mut text = String::new();
-    for n in 0..NAMES {
-        let name = Name::parse(&format!("name{n}"))?.join(suffix.view())?;
-        text += &format!("{name} A\n");
+    for name in given::below(given)? {
+        text += &format!("{} A\n", name?);
     }
+    let source = given::told_suffix(given);
     Ok(Set { name, source, text })
 }
 
@@ -87,15 +84,21 @@ fn given_set(name: &str, given: &str) -> Result<Set> {
 fn services(api: &dyn Api, domain: &str) -> Result<Set> {
     let list = api.get("/api/v1/services")?.unwrap_or_default();
     let domain = domain.trim_end_matches('.');
-    let mut text = String::new();
-    for service in items(&list).take(SERVICES_MAX) {
+    let mut lines = Vec::new();
+    for service in items(&list) {
         let of = |pointer| service.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         if of("/spec/clusterIP").parse::<IpAddr>().is_ok() {
             let (name, namespace) = (of("/metadata/name"), of("/metadata/namespace"));
-            text += &format!("{name}.{namespace}.svc.{domain}. A\n");
+            lines.push(format!("{name}.{namespace}.svc.{domain}. A\n"));
         }
     }
-    let source = format!("{} Services of the cluster", text.lines().count());
+    let all = term::of(lines.len(), "Service");
+    let source = match lines.len() > SERVICES_MAX {
+        true => format!("the first {} of {all} of the cluster", term::count(SERVICES_MAX as u64)),
+        false => format!("{all} of the cluster"),
+    };
+    lines.truncate(SERVICES_MAX);
+    let text = lines.concat();
     Ok(Set { name: "internal".to_owned(), source, text })
 }
 
@@ -192,13 +195,19 @@ mod tests {
         assert_eq!(set.text, "kube-dns.kube-system.svc.cluster.local. A\n");
         assert_eq!(set.plan(1).unwrap().questions, Some(1));
         assert!(services(&List(json!({})), "cluster.local").unwrap().plan(1).is_err());
+        assert_eq!(set.source, "1 Service of the cluster");
+        let all: Vec<Value> =
+            (0..1_200).map(|n| service(&format!("s{n}"), "10.0.0.1", json!({}))).collect();
+        let set = services(&List(json!({"items": all})), "cluster.local").unwrap();
+        assert_eq!(set.source, "the first 1,000 of 1,200 Services of the cluster");
+        assert_eq!(set.text.lines().count(), 1_000);
     }
 
     #[test]
     fn a_suffix_makes_names_and_anything_else_is_refused() {
         let set = given_set("external", "example.org").unwrap();
         assert_eq!(set.text.lines().next(), Some("name0.example.org. A"));
-        assert_eq!(set.plan(1).unwrap().questions, Some(NAMES as u64));
+        assert_eq!(set.plan(1).unwrap().questions, Some(given::NAMES as u64));
         assert!(given_set("external", "/nonexistent/names.txt").is_err());
     }
 }

@@ -151,6 +151,7 @@ fn what_cannot_be_compared_is_told_before_anything_starts() {
     let with = |more: &[&str]| error(&[&sides[..], more].concat());
     assert!(error(&[]).contains("--a, --a-cmd and --a-k8s"));
     assert!(with(&["--internal", "/nonexistent/x"]).contains("neither a file nor a suffix"));
+    assert!(with(&["--internal", "intrenal.txt"]).contains("there is no file `intrenal.txt`"));
     let short = lab(&[&["ab", "--block", "1ms"], &sides[..]].concat());
     assert!(String::from_utf8_lossy(&short.stderr).contains("at least 100ms"), "{short:?}");
     assert!(with(&["--margin", "p50=0.5%"]).contains("buckets"));
