@@ -3,6 +3,7 @@
 //! - [`trace`]: recordings in; each different response is kept once, so memory grows with what is different;
 //! - [`rebuild`]: which zones there are and who serves them, their records, what is filled in, and a comparison of
 //!   the zones with all that was recorded;
+//! - [`Validation`]: how far a resolver that validates gets in them;
 //! - [`report`]: what was done and what differs, as a file;
 //! - [`text`], [`output`]: master files, a Corefile for all of them, root hints, addresses.
 //!
@@ -18,6 +19,7 @@
 mod build;
 mod check;
 mod cuts;
+mod denial;
 mod fill;
 pub mod notes;
 pub mod output;
@@ -26,12 +28,14 @@ pub mod report;
 mod response;
 pub mod text;
 pub mod trace;
+mod validation;
 mod zone;
 
 pub use check::{Check, Differing};
 pub use parts::Rule;
 pub use response::LeftOut;
 pub use trace::{TooMany, Trace};
+pub use validation::Validation;
 pub use zone::{Rrset, Zone};
 
 use nodens_wire::{Name, Type};
@@ -47,6 +51,8 @@ pub struct Rebuilt {
     pub notes: notes::Notes,
     /// The zones beside the recording.
     pub check: Check,
+    /// How far a resolver that validates gets.
+    pub validation: Validation,
     /// RRsets that were left out because the server has not their zone.
     pub foreign: u64,
     /// Different responses that say something about a zone, and responses of all kinds.
@@ -75,6 +81,7 @@ pub fn rebuild(trace: &Trace, rule: Rule) -> Rebuilt {
     let is_wrong = |(response, _): &(&_, _)| cuts.is_wrong(response);
     let (wrong, right): (Vec<_>, Vec<_>) = ordered.iter().copied().partition(is_wrong);
     let check = check::check(&right, &zones);
+    let validation = validation::validation(&zones);
     notes.sort();
     let mut left_out = trace.left_out.clone();
     for (why, which) in [(LeftOut::WrongReferral, wrong), (LeftOut::Resolver, own)] {
@@ -87,6 +94,7 @@ pub fn rebuild(trace: &Trace, rule: Rule) -> Rebuilt {
         zones,
         notes,
         check,
+        validation,
         foreign: parts.foreign,
         distinct: ordered.len(),
         responses: trace.responses,

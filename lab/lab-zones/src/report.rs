@@ -1,7 +1,7 @@
 //! The report as a file: `report.json`.
 
 use crate::notes::Notes;
-use crate::{Check, Rebuilt, output};
+use crate::{Check, Rebuilt, Validation, output};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::net::IpAddr;
@@ -25,6 +25,8 @@ pub struct Report {
     pub zones: Vec<ZoneLine>,
     /// The zones beside the recording.
     pub check: Check,
+    /// How far a resolver that validates gets in the zones.
+    pub validation: Validation,
     /// What was done beside copying.
     pub notes: Notes,
     /// Questions that a server refused or failed to answer.
@@ -89,6 +91,7 @@ impl Report {
             addresses: output::all_addresses(&rebuilt.zones).into_iter().collect(),
             zones: zones.collect(),
             check: rebuilt.check.clone(),
+            validation: rebuilt.validation.clone(),
             notes: rebuilt.notes.clone(),
             failed_questions: failures
                 .map(|(server, name, rtype, why)| FailedQuestion {

@@ -8,6 +8,8 @@ use nodens_wire::{Class, Flags, Message, Rcode, Record};
 use nodens_zone::master::{Master, NoIncludes};
 use proptest::prelude::*;
 
+mod signed_tests;
+
 const ROOT: &str = "198.41.0.4";
 const COM: &str = "192.0.2.10";
 const EXAMPLE: &str = "192.0.2.20";

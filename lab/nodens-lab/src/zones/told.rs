@@ -2,7 +2,7 @@
 
 use crate::term::{self, Style, Table};
 use lab_zones::notes::{Conflict, Note};
-use lab_zones::{Differing, Rebuilt, output};
+use lab_zones::{Differing, Rebuilt, Validation, output};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -60,6 +60,7 @@ pub(super) fn text(rebuilt: &Rebuilt, folder: &Path) -> String {
     conflicts(&mut text, &rebuilt.notes.conflicts);
     notes(&mut text, "recorded, and denied", &rebuilt.notes.contradictions);
     notes(&mut text, "wildcards that signatures show", &rebuilt.notes.wildcards);
+    text.push_str(&validation(&rebuilt.validation));
     text.push_str("\nOther wildcards cannot be known: a name that was not recorded does not exist in these zones.\n");
     let folder = term::shell_word(&folder.display().to_string());
     _ = write!(
@@ -68,6 +69,40 @@ pub(super) fn text(rebuilt: &Rebuilt, folder: &Path) -> String {
          cd {folder} && nodens -conf Corefile\n"
     );
     text
+}
+
+/// What becomes of a resolver that validates.
+fn validation(found: &Validation) -> String {
+    if found.signed == 0 {
+        return "\nNo signatures were recorded: the resolver has to run without validation.\n"
+            .to_owned();
+    }
+    let mut text = format!("\n{}\n", term::paint(Style::Bold, "signed zones"));
+    let [secure, insecure] =
+        [&found.secure, &found.insecure].map(|all| term::count(all.len() as u64));
+    _ = writeln!(
+        text,
+        "  with the keys of the recorded root, a resolver validates {secure}, and knows of {insecure} more that they are unsigned"
+    );
+    if let (Some(from), Some(until)) = (found.valid_from, found.valid_until) {
+        let (from, until) = (date(from), date(until));
+        _ = writeln!(
+            text,
+            "  its clock (Unbound: val-override-date) has to lie between {from} and {until}, UTC"
+        );
+    }
+    if !found.rejected.is_empty() {
+        text.push_str("  without validation it resolves what is rejected here, too\n");
+    }
+    notes(&mut text, "rejected by a resolver that validates", &found.rejected);
+    notes(&mut text, "without a signature, and rejected by it", &found.unsigned);
+    text
+}
+
+/// A time as signatures have it.
+fn date(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|at| jiff::Timestamp::from_second(at).ok());
+    time.map_or_else(|| seconds.to_string(), |time| time.strftime("%Y%m%d%H%M%S").to_string())
 }
 
 fn of_addresses(count: usize) -> String {
