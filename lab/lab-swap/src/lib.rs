@@ -7,6 +7,7 @@
 //! - [`Record`]: all changes of a run, kept in a Lease of the cluster before the first of them is made;
 //! - [`mod@pause`]: pauses owners, unless they are no longer what the record says they were;
 //! - [`mod@restore`]: puts everything back from that record, as often as it is called;
+//! - [`rights`]: what the account of a run must be allowed to do;
 //! - [`Turns`]: image and mark changed turn by turn, unless another program has changed them meanwhile;
 //! - [`owner`]: who would undo a change of the workload, and the change that pauses them;
 //! - [`Workload`]: a Deployment or DaemonSet, its container, its pods, and whether a rollout is over;
@@ -29,6 +30,7 @@ mod patient;
 mod pause;
 mod record;
 mod restore;
+pub mod rights;
 mod turn;
 mod workload;
 

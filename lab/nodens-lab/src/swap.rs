@@ -10,6 +10,7 @@ mod load;
 mod output;
 mod queries;
 mod restored;
+mod rights;
 mod rounds;
 mod setup;
 
@@ -61,6 +62,7 @@ fn compare(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let setup = setup::find(args)?;
     let plan = setup::plan(args, &setup)?;
     term::out(&setup::announced(args, &setup, &plan));
+    rights::check(args, &setup, &plan)?;
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
