@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal};
 
 /// Set for the sweeper; its value is the name of the run.
 pub(crate) const SWEEP: &str = "NODENS_E2E_SWEEP";
@@ -19,7 +20,13 @@ pub(crate) const SWEEP: &str = "NODENS_E2E_SWEEP";
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// How long the processes of a run that was killed may take to leave their groups.
-const SWEEP_TIMEOUT: Duration = Duration::from_secs(60);
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// What the names of groups begin with; the number of the run's process follows.
+pub(crate) const PREFIX: &str = "nodens-e2e-";
+
+/// How long nothing has happened in a group that may be removed by others than its own sweeper.
+const OLD: Duration = Duration::from_secs(600);
 
 /// The groups of a run and the process that removes them.
 #[derive(Debug)]
@@ -32,6 +39,7 @@ pub(crate) struct Groups {
 impl Groups {
     /// Makes the group `name` in every hierarchy.
     pub(crate) fn make(name: &str) -> Result<Self> {
+        remove_old();
         let mut sweeper = Command::new(std::env::current_exe()?)
             .env(SWEEP, name)
             .stdin(Stdio::piped())
@@ -164,16 +172,81 @@ pub(crate) fn sweep(name: &str) -> Result<ExitCode> {
     let mut nothing = Vec::new();
     std::io::stdin().read_to_end(&mut nothing)?;
     let deadline = Instant::now() + SWEEP_TIMEOUT;
-    for hierarchy in hierarchies()? {
-        let group = hierarchy.join(name);
-        while let Err(error) = remove(&group) {
-            if Instant::now() > deadline {
-                return Err(error).with_context(|| group.display().to_string());
+    let mut left: Vec<PathBuf> = hierarchies()?.iter().map(|root| root.join(name)).collect();
+    loop {
+        // One that cannot be removed yet keeps none of the others.
+        left.retain(|group| remove(group).is_err());
+        if left.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if Instant::now() > deadline {
+            let held: Vec<String> = left.iter().map(|group| held(group)).collect();
+            bail!("{}", held.join(", "));
+        }
+        left.iter().for_each(|group| end_processes(group));
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A group that cannot be removed, with what is in it.
+fn held(group: &Path) -> String {
+    let processes: Vec<String> = processes(group).iter().map(u32::to_string).collect();
+    format!("{} (processes: {})", group.display(), processes.join(" "))
+}
+
+/// Ends what is still in a group of a run that is over. What a runtime has frozen does not end before it is thawed.
+fn end_processes(group: &Path) {
+    for folder in folders(group) {
+        for (file, what) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
+            let path = folder.join(file);
+            if path.is_file() {
+                _ = fs::write(path, what);
             }
-            thread::sleep(Duration::from_millis(50));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    for process in processes(group) {
+        if let Some(id) = i32::try_from(process).ok().and_then(Pid::from_raw) {
+            _ = rustix::process::kill_process(id, Signal::KILL);
+        }
+    }
+}
+
+/// The processes of a group and of those below it.
+fn processes(group: &Path) -> Vec<u32> {
+    let texts = folders(group).into_iter().map(|folder| {
+        // Groups go while this looks at them.
+        fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default()
+    });
+    let mut all: Vec<u32> = texts
+        .flat_map(|text| text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>())
+        .collect();
+    all.retain(|process| *process > 1);
+    all
+}
+
+/// A group and those below it.
+fn folders(group: &Path) -> Vec<PathBuf> {
+    let mut all = vec![group.to_owned()];
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            all.extend(folders(&entry.path()));
+        }
+    }
+    all
+}
+
+/// Removes the empty groups of runs whose sweeper was killed as well.
+fn remove_old() {
+    let is_old = |group: &PathBuf| {
+        let process = group.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX));
+        let process = process.and_then(|text| text.parse::<u32>().ok());
+        let is_gone = process.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists());
+        let age = fs::metadata(group).and_then(|data| data.modified()).map(|time| time.elapsed());
+        is_gone && age.is_ok_and(|age| age.is_ok_and(|age| age > OLD))
+    };
+    for group in of_runs(PREFIX).unwrap_or_default().iter().filter(|group| is_old(group)) {
+        _ = remove(group);
+    }
 }
 
 /// The groups of runs whose names begin so.

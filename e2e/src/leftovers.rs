@@ -50,7 +50,7 @@ pub(crate) struct Args {
 /// Ends a run in each way and looks for what it left.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let ways = if args.nodes { WAYS_OF_NODES } else { WAYS };
-    let before = traces("nodens-e2e-")?;
+    let before = traces(cgroup::PREFIX)?;
     let mut failed = 0;
     for (way, command, signal) in ways {
         let left: Vec<String> = end(command, *signal, &before)?.into_iter().collect();

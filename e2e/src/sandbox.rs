@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::cgroup::Groups;
+use crate::cgroup::{Groups, PREFIX};
 
 /// Set for the inner process; its value is the name of the run.
 pub(crate) const RUN: &str = "NODENS_E2E_RUN";
@@ -91,7 +91,7 @@ pub(crate) enum Needs {
 pub(crate) fn supervise(needs: Needs) -> Result<ExitCode> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot handle signals")?;
     let program = std::env::current_exe().context("cannot find this program")?;
-    let name = format!("nodens-e2e-{}", std::process::id());
+    let name = format!("{PREFIX}{}", std::process::id());
     let groups = match needs {
         Needs::Namespaces => None,
         Needs::Groups => Some(Groups::make(&name).context("needs root")?),
