@@ -2,6 +2,7 @@
 
 use crate::analyse::Settings;
 use crate::group::Group;
+use crate::rates::Rates;
 use crate::trial::{Figure, Measured, Trial, Unit};
 use lab_result::analysis::Sample;
 use lab_stats::{order, paired};
@@ -54,6 +55,8 @@ pub(crate) struct Values {
     pub(crate) least_bound: Option<f64>,
     /// Trials they are from.
     pub(crate) runs: usize,
+    /// Of rates, those that were asked for.
+    pub(crate) rates: Rates,
 }
 
 /// A metric of all groups.
@@ -142,6 +145,9 @@ pub(crate) fn columns(groups: &[Group], by_part: bool, settings: &Settings) -> V
                     }
                     if settings.once && !is_first && values.all.last() == Some(&figure.value) {
                         continue;
+                    }
+                    if figure.metric == "qps" {
+                        values.rates.add(trial, figure.value);
                     }
                     values.all.push(figure.value);
                     values.blocks.push(trial.labels.get("block").cloned());

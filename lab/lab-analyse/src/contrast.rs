@@ -2,6 +2,7 @@
 
 use crate::analyse::Settings;
 use crate::column::{Column, Values};
+use crate::rates;
 use lab_result::analysis::{Contrast, Shown};
 use lab_stats::power::Plan;
 use lab_stats::{Interval, Margin, compare, holm, unpaired};
@@ -69,7 +70,10 @@ pub(crate) fn raw(
         Some(differences) => raw.pairs(&differences, asked.settings),
         None => raw.unpaired(asked.settings.alpha),
     }
-    if asked.by_part && first.1.runs.min(second.1.runs) < 2 {
+    if rates::differ(first.1, second.1) {
+        let because = "it is what the generator was asked for, and not the same in both groups";
+        (raw.contrast.shown, raw.contrast.because) = (Shown::Unjudged, because.to_owned());
+    } else if asked.by_part && first.1.runs.min(second.1.runs) < 2 {
         let because = "one run of a group: its seconds or readings depend on each other";
         (raw.contrast.shown, raw.contrast.because) = (Shown::Unjudged, because.to_owned());
     } else if first.1.bounds > 0 && second.1.bounds > 0 {

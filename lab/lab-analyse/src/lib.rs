@@ -20,6 +20,7 @@ mod family;
 pub mod group;
 pub mod limits;
 mod loops;
+mod rates;
 pub mod read;
 pub mod trial;
 mod twice;

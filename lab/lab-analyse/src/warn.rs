@@ -2,6 +2,7 @@
 
 use crate::family::is_correlated;
 use crate::group::Group;
+use crate::rates;
 use lab_result::analysis::{AnalysedMetric, LoopCheck};
 
 /// A group with fewer different readings than this part of them was read more often than it changed.
@@ -22,6 +23,7 @@ pub(crate) fn warnings(
     }
     if groups.len() > 1 {
         all.extend(order(groups));
+        all.extend(rates::warning(groups));
         all.extend(single(groups, by_part));
     }
     all.extend(closed(loops));

@@ -400,3 +400,34 @@ fn a_run_in_two_formats_is_told() {
     assert_eq!(told(&[("x/a.csv", &csv), ("y/a.txt", &other)]), 0);
     assert_eq!(told(&[("x/a.csv", &csv), ("x/b.csv", &seconds(1_795_904_616))]), 0);
 }
+
+#[test]
+fn a_rate_that_was_asked_for_is_none_of_the_servers() {
+    // Runs of dnsperf with `-Q rate`, which had so many answers a second.
+    let run = |rate: u32, answers: f64, number: usize| {
+        let text = include_str!("../../tests/data/dnsperf.txt");
+        let line = text.lines().find(|line| line.contains("Queries per second:")).unwrap();
+        let command = text.lines().find(|line| line.contains("Command line:")).unwrap();
+        let text = text.replace(line, &format!("  Queries per second:   {answers:.6}"));
+        text.replace(command, &format!("{command} -Q {rate}")) + &"\n".repeat(number)
+    };
+    let shown = |a: (u32, f64), b: (u32, f64)| {
+        let mut files = Vec::new();
+        for (folder, (rate, answers)) in [("a", a), ("b", b)] {
+            for at in 0..6 {
+                let text = run(rate, answers * (1.0 + at as f64 / 1e4), at);
+                files.push((format!("{folder}/{at}"), text));
+            }
+        }
+        let files: Vec<_> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+        let settings = Settings { metrics: vec!["qps".to_owned()], ..Settings::default() };
+        let file = analysed(&files, &settings).unwrap();
+        let is_told = file.warnings.iter().any(|text| text.contains("different rates"));
+        (only(&file).shown, is_told)
+    };
+    assert_eq!(shown((1_000, 999.0), (2_000, 1_999.0)), (Shown::Unjudged, true));
+    assert_eq!(shown((1_000, 999.0), (5_000, 1_500.0)), (Shown::Unjudged, true));
+    // What was not kept is what the server could do.
+    assert_eq!(shown((5_000, 1_000.0), (6_000, 1_500.0)), (Shown::Higher, true));
+    assert_eq!(shown((1_000, 999.0), (1_000, 700.0)), (Shown::Lower, false));
+}

@@ -43,6 +43,9 @@ pub(super) fn result(path: &str, octets: &[u8]) -> Result<Found, Fault> {
     }
     trial.labels.insert("server".to_owned(), file.plan.server.clone());
     trial.labels.insert("plan".to_owned(), file.plan.hash.clone());
+    if let Pace::Open { rate, .. } = file.plan.pace {
+        trial.labels.insert("max_qps".to_owned(), rate.to_string());
+    }
     let mut found = Found { trials: vec![trial], ..Found::default() };
     found.assume(
         "latency counts from when a query was due; lost queries rank as at least the timeout, and stand in \
