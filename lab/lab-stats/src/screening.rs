@@ -115,13 +115,18 @@ pub enum Refused {
     },
 }
 
+/// The fewest permutations that can show anything at the level `alpha`.
+pub fn least_permutations(alpha: f64) -> usize {
+    ((1.0 / alpha).ceil() as usize).saturating_sub(1)
+}
+
 /// Screens `runs`; factors and runs in errors count from 0.
 ///
 /// # Errors
 ///
 /// Runs that say nothing about a factor, or settings that can name none.
 pub fn screen(runs: &[Run], settings: &Settings) -> Result<Screen, Refused> {
-    let least = (1.0 / settings.alpha).ceil() as usize - 1;
+    let least = least_permutations(settings.alpha);
     if settings.permutations < least {
         let (permutations, alpha) = (settings.permutations, settings.alpha.to_string());
         return Err(Refused::Permutations { permutations, alpha, least });

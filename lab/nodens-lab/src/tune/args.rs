@@ -151,6 +151,26 @@ impl Args {
         if !(0.5..1.0).contains(&self.power) {
             bail!("--power: expected a number from 0.5 to below 1");
         }
+        self.check_numbers()
+    }
+
+    /// What could show nothing, whatever is measured.
+    fn check_numbers(&self) -> Result<()> {
+        let (alpha, most) = (self.alpha, self.pairs_max);
+        let least = lab_stats::screening::least_permutations(alpha);
+        if self.permutations < least {
+            bail!(
+                "--permutations {}: expected at least {least} for a level of {alpha}",
+                self.permutations
+            );
+        }
+        let fewest = lab_stats::power::Plan { alpha, power: self.power }.fewest();
+        if most > 0 && most < fewest {
+            bail!(
+                "--pairs-max {most} cannot confirm anything at a level of {alpha}: expected at least {fewest}, or 0 \
+                 for a trial without fresh data"
+            );
+        }
         Ok(())
     }
 

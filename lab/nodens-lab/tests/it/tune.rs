@@ -131,6 +131,8 @@ fn what_cannot_be_tried_is_told_before_anything_starts() {
         (&["--knobs", "tcp_sack", "--primary", "qps"], "a load on a schedule"),
         (&["--knobs", "tcp_sack", "--load", "-s 127.0.0.1"], "--load"),
         (&["--knobs", "tcp_sack", "-l", "1ms"], "at least 200ms"),
+        (&["--knobs", "tcp_sack", "--permutations", "18"], "expected at least 19"),
+        (&["--knobs", "tcp_sack", "--pairs-max", "5"], "expected at least 6, or 0"),
     ] {
         let words: Vec<&str> = arguments(folder.path(), &[]);
         // What is given twice replaces the default of these tests.
