@@ -3,6 +3,7 @@
 use crate::text::{self, master};
 use crate::zone::Zone;
 use nodens_wire::{Name, Type};
+use sha1::{Digest, Sha1};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -41,11 +42,12 @@ pub fn file_name(zone: &Name) -> String {
         name = "%72oot".to_owned();
     }
     if name.len() > FILE_NAME_MAX {
-        name = zone.as_wire().iter().fold(String::from("long-"), |mut name, octet| {
-            _ = write!(name, "{octet:02x}");
-            name
-        });
-        name.truncate(FILE_NAME_MAX);
+        // Names that differ only behind that have files of their own, too.
+        name =
+            Sha1::digest(zone.as_wire()).iter().fold(String::from("long-"), |mut name, octet| {
+                _ = write!(name, "{octet:02x}");
+                name
+            });
     }
     format!("zones/db.{name}")
 }
@@ -67,9 +69,7 @@ fn corefile(zones: &BTreeMap<Name, Zone>, apart: Apart, port: u16) -> String {
     let mut ordered: Vec<_> = zones.values().filter(|zone| !zone.servers.is_empty()).collect();
     ordered.sort_by_cached_key(|zone| (zone.name.view().label_count(), zone.name.to_string()));
     for (number, zone) in ordered.into_iter().enumerate() {
-        let name = zone.name.to_string();
-        let name = if name == "." { ".".to_owned() } else { name.trim_end_matches('.').to_owned() };
-        _ = writeln!(text, "\n{name}:{port} {{");
+        _ = writeln!(text, "\n{}:{port} {{", key(&zone.name));
         match apart {
             Apart::View => {
                 let list: Vec<_> =
@@ -89,6 +89,14 @@ fn corefile(zones: &BTreeMap<Name, Zone>, apart: Apart, port: u16) -> String {
         _ = writeln!(text, "    file {file} {{\n        reload 0\n    }}\n}}");
     }
     text
+}
+
+/// The name of a zone as a Corefile takes it: there, `#` begins a comment, `{$` a variable of the environment, and a space
+/// ends a word.
+fn key(zone: &Name) -> String {
+    let text = zone.to_string();
+    let text = if zone.view().is_root() { &text } else { text.strip_suffix('.').unwrap_or(&text) };
+    text.replace("\\ ", "\\032").replace('#', "\\035").replace('$', "\\036")
 }
 
 /// What a resolver starts with: the servers of the root and their addresses.
@@ -129,4 +137,29 @@ fn addresses(zones: &BTreeMap<Name, Zone>) -> String {
         _ = writeln!(text, "address add {address}/{bits} dev lo{more}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_that_begin_alike_have_files_of_their_own() {
+        let long = |end: &str| {
+            let label = "a".repeat(63);
+            Name::parse(&format!("{label}.{label}.{label}.{end}.example")).unwrap()
+        };
+        let [one, other] = ["x", "y"].map(|end| file_name(&long(end)));
+        assert!(one.starts_with("zones/db.long-") && one != other, "{one}");
+    }
+
+    #[test]
+    fn a_zone_of_any_name_is_one_word_of_a_corefile() {
+        let key = |text: &str| super::key(&Name::parse(text).unwrap());
+        assert_eq!((key("."), key("example.com.")), (".".to_owned(), "example.com".to_owned()));
+        assert_eq!(key("#x.com"), "\\035x.com");
+        assert_eq!(key("a\\032b.com"), "a\\032b.com");
+        assert_eq!(key("{$home}.com"), "{\\036home}.com");
+        assert_eq!(key("a\\\\\\032b"), "a\\\\\\032b");
+    }
 }
