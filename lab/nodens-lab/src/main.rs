@@ -27,6 +27,7 @@ mod load;
 mod merge;
 mod placed;
 mod probing;
+mod remover;
 mod replay;
 mod report;
 mod scenarios;

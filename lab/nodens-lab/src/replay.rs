@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         if planned.times.is_empty() {
             bail!("--fidelity needs queries over UDP, and none is to be replayed");
         }
-        return fidelity::measure(&planned, args.no_version, args.output.json);
+        return fidelity::measure(&planned, (args.no_version, args.output.json), stop);
     }
     let places = args.output.places(settings.target, None)?;
     tell_broken(args, &survey)?;

@@ -1,6 +1,7 @@
-//! A pod in small: a network namespace joined to this one by veth. Gone with the value.
+//! A pod in small: a network namespace joined to this one by veth. Gone with the value, or with this program.
 
 use crate::child::in_path;
+use crate::remover::Remover;
 use anyhow::{Context, Result, bail};
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -11,7 +12,8 @@ const THERE: Ipv4Addr = Ipv4Addr::new(198, 18, 53, 2);
 
 pub(super) struct Pod {
     namespace: String,
-    link: String,
+    /// Takes the inner end of the link along.
+    _remover: Remover,
 }
 
 impl Pod {
@@ -21,8 +23,9 @@ impl Pod {
             bail!("the program `ip` is missing (Debian package iproute2)");
         }
         let id = std::process::id();
-        let pod = Self { namespace: format!("nodens-bench-{id}"), link: format!("nb{id}") };
-        let (namespace, link) = (&pod.namespace, &pod.link);
+        let (namespace, link) = (&*format!("nodens-bench-{id}"), &*format!("nb{id}"));
+        let remover = Remover::start(&[&format!("link:{link}"), namespace])?;
+        let pod = Self { namespace: namespace.to_owned(), _remover: remover };
         let inside = format!("{link}p");
         let here = format!("{HERE}/30");
         let there = format!("{THERE}/30");
@@ -51,14 +54,6 @@ impl Pod {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace]).arg(program);
         command
-    }
-}
-
-impl Drop for Pod {
-    fn drop(&mut self) {
-        // Takes the inner end of the link along; what was never created cannot be removed.
-        _ = ip(&["link", "del", &self.link]);
-        _ = ip(&["netns", "del", &self.namespace]);
     }
 }
 

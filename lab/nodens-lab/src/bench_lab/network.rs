@@ -1,5 +1,6 @@
-//! Two network namespaces and a veth pair between them, removed with the value.
+//! Two network namespaces and a veth pair between them, removed with the value or with this program.
 
+use crate::remover::Remover;
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
@@ -15,17 +16,19 @@ pub(crate) struct Network {
     pub(crate) server: String,
     /// The generators' end of the pair.
     pub(crate) interface: String,
+    /// The pair goes with its namespaces.
+    _remover: Remover,
 }
 
 impl Network {
     pub(crate) fn new() -> Result<Self> {
         let id = std::process::id();
-        let network = Self {
-            client: format!("nodens-lab-{id}-c"),
-            server: format!("nodens-lab-{id}-s"),
-            interface: "lab0".to_owned(),
-        };
-        // From here on, dropping the value removes whatever was made.
+        let names = [format!("nodens-lab-{id}-c"), format!("nodens-lab-{id}-s")];
+        // From here on, dropping it removes whatever was made.
+        let remover = Remover::start(&names.each_ref().map(String::as_str))?;
+        let [client, server] = names;
+        let interface = "lab0".to_owned();
+        let network = Self { client, server, interface, _remover: remover };
         let (client, server) = (network.client.as_str(), network.server.as_str());
         ip(&["netns", "add", client]).context("network namespaces need root (CAP_SYS_ADMIN)")?;
         ip(&["netns", "add", server])?;
@@ -40,15 +43,6 @@ impl Network {
             ip(&["-n", namespace, "link", "set", device, "up"])?;
         }
         Ok(network)
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        // The pair goes with its namespaces. What was never made cannot be removed.
-        for namespace in [&self.client, &self.server] {
-            _ = Command::new("ip").args(["netns", "delete", namespace]).output();
-        }
     }
 }
 

@@ -10,11 +10,16 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The echo's port.
 const PORT: u16 = 5300;
+/// How often it is looked whether the replay has ended.
+const LOOK: Duration = Duration::from_millis(50);
 /// Seconds that miss a limit and are named.
 const NAMED: usize = 5;
 
@@ -25,7 +30,11 @@ pub(super) fn target() -> Result<SocketAddr> {
 
 /// Replays with the arguments of this program to an echo in a namespace of its own and compares its arrivals with
 /// `planned`; the exit code is that of the replay, or says that the arrivals are too far off.
-pub(super) fn measure(planned: &Plan, no_version: bool, as_json: bool) -> Result<ExitCode> {
+pub(super) fn measure(
+    planned: &Plan,
+    (no_version, as_json): (bool, bool),
+    stop: &AtomicBool,
+) -> Result<ExitCode> {
     let scratch = Scratch::new()?;
     let file = scratch.path().join("arrivals");
     let network = Network::new()?;
@@ -41,8 +50,12 @@ pub(super) fn measure(planned: &Plan, no_version: bool, as_json: bool) -> Result
     if !no_version {
         command.arg("--no-version");
     }
-    let status = command.status().context("cannot start the replay")?;
+    let status = ended(&mut command, stop).context("cannot replay")?;
     echo.stop()?;
+    if status.code() == Some(i32::from(crate::EXIT_INTERRUPTED)) {
+        // What was not sent any more would count as missing.
+        return Ok(ExitCode::from(crate::EXIT_INTERRUPTED));
+    }
     let arrived = arrivals(&file)?;
     let fidelity = Fidelity::of(planned, &arrived);
     term::out(&if as_json { to_json(&fidelity)? } else { text(&fidelity) });
@@ -52,6 +65,23 @@ pub(super) fn measure(planned: &Plan, no_version: bool, as_json: bool) -> Result
         Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         None => bail!("the replay was ended by a signal"),
     })
+}
+
+/// How the replay ended, which is asked to end once when this program is. It ends with this program in any case.
+fn ended(command: &mut Command, stop: &AtomicBool) -> Result<ExitStatus> {
+    // Ctrl-C would reach it as well, and the second request to end is obeyed at once.
+    let mut replay = lab_sys::cpu::spawn_confined(command.process_group(0), &[])?;
+    let mut is_asked = false;
+    loop {
+        if let Some(status) = replay.try_wait()? {
+            return Ok(status);
+        }
+        if stop.load(Ordering::Relaxed) && !is_asked {
+            lab_sys::process::interrupt(&mut replay)?;
+            is_asked = true;
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 fn inside(namespace: &str, program: &Path) -> Command {

@@ -3,8 +3,8 @@
 use crate::{Echo, lab, load};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
-use std::process::Output;
-use std::time::Duration;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Milliseconds between two queries.
 const GAP: u64 = 10;
@@ -139,4 +139,34 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     let output = lab(&["replay", "day.pcap", "--fidelity", "--over", "tls"]);
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("--fidelity needs the receive stamps of datagrams"), "{errors}");
+}
+
+/// Waits until `is` holds.
+fn wait_until(what: &str, is: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// This needs root, as all namespaces do.
+#[test]
+fn a_replay_across_namespaces_that_is_killed_leaves_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("day.pcap");
+    write_capture(&path);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nodens-lab"));
+    command.args(["replay", path.to_str().unwrap(), "--fidelity", "--speed", "0.002"]);
+    command.arg("--no-out").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = command.spawn().unwrap();
+    let prefix = format!("nodens-lab-{}-", run.id());
+    let namespaces = || {
+        let all = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+        all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)).count()
+    };
+    wait_until("there are two namespaces", || namespaces() == 2);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    wait_until("both are gone", || namespaces() == 0);
 }
