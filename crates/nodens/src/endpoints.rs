@@ -22,13 +22,14 @@ use nodens_core::config::{HealthService, Services};
 use nodens_core::log::Level;
 use nodens_net::Vitals;
 use probes::Gate;
+use scrape::Scrapes;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -53,6 +54,7 @@ pub(crate) struct Facts {
     /// The zones of this server.
     pub(crate) zones: Arc<Zones>,
     unsent: Arc<Unsent>,
+    scrapes: Scrapes,
 }
 
 impl Facts {
@@ -61,7 +63,8 @@ impl Facts {
         let (ready, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
         let (insight, vitals, unsent) = (OnceLock::new(), OnceLock::new(), Arc::default());
         let zones = Arc::new(Zones::new(shared.clone()));
-        Self { zones, shared, ready, stopping, insight, vitals, unsent }
+        let scrapes = Scrapes::default();
+        Self { zones, shared, ready, stopping, insight, vitals, unsent, scrapes }
     }
 }
 
@@ -117,10 +120,12 @@ pub(crate) struct ListenError {
 impl Endpoints {
     /// No endpoint yet.
     pub(crate) fn new(facts: Arc<Facts>) -> io::Result<Self> {
+        // The first thread starts the others, which are as nice then.
+        let first = Once::new();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("http")
-            .on_thread_start(nodens_net::cpu::yield_to_workers)
+            .on_thread_start(move || first.call_once(nodens_net::cpu::yield_to_workers))
             .enable_all()
             .build()?;
         Ok(Self {
@@ -341,9 +346,14 @@ async fn answer(
         "/health" if routes.health.load(Ordering::Relaxed) => probes::health(&facts),
         "/ready" if routes.ready.load(Ordering::Relaxed) => probes::ready(&facts, &gate),
         "/metrics" if routes.metrics.load(Ordering::Relaxed) => {
+            let known = facts.clone();
+            let render = move |format| {
+                known.zones.count();
+                known.shared.registry.render_as(format)
+            };
+            let page = facts.scrapes.page(&headers, render).await;
             peer.sends(&facts.unsent);
-            facts.zones.count();
-            scrape::answer(&facts.shared.registry, &headers)
+            page
         }
         _ => (StatusCode::NOT_FOUND, "404 page not found\n").into_response(),
     }

@@ -2,12 +2,16 @@
 //! does for CoreDNS, which offers no OpenMetrics. It is here for scrapers that read nothing else:
 //! Prometheus prefers it, but would then see `le="100.0"` instead of `le="100"`, another series.
 
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::body::Bytes;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nodens_core::metrics::{Exposition, Registry};
+use nodens_core::metrics::Exposition;
 use std::io::Write;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::Mutex;
 
 const PROTOBUF: &str = "application/vnd.google.protobuf";
 const FAMILY: &str = "io.prometheus.client.MetricFamily";
@@ -29,18 +33,90 @@ struct Clause<'h> {
     escaping: &'h str,
 }
 
-/// All series, as `headers` want them.
-pub(super) fn answer(registry: &Registry, headers: &HeaderMap) -> Response {
-    let (format, kind) = negotiate(text(headers, header::ACCEPT));
-    let body = registry.render_as(format);
-    let kind = [(header::CONTENT_TYPE, kind)];
-    // What anybody's proxy keeps is for those alone that ask for the same.
-    if takes_gzip(text(headers, header::ACCEPT_ENCODING))
-        && let Ok(packed) = gzip(&body)
-    {
-        return (kind, [(header::CONTENT_ENCODING, "gzip")], packed).into_response();
+/// What a page is like, beside what is in it.
+#[derive(Clone, Debug)]
+struct Shape {
+    format: Exposition,
+    kind: String,
+    is_packed: bool,
+}
+
+impl Shape {
+    fn wanted(headers: &HeaderMap) -> Self {
+        let (format, kind) = negotiate(text(headers, header::ACCEPT));
+        Self { format, kind, is_packed: takes_gzip(text(headers, header::ACCEPT_ENCODING)) }
     }
-    (kind, body).into_response()
+
+    fn page(mut self, begun: Instant, body: Vec<u8>) -> Page {
+        let packed = self.is_packed.then(|| gzip(&body)).and_then(Result::ok);
+        // What anybody's proxy keeps is for those alone that ask for the same.
+        self.is_packed = packed.is_some();
+        Page { begun, shape: self, body: packed.unwrap_or(body).into() }
+    }
+}
+
+/// All series at a time.
+#[derive(Clone, Debug)]
+struct Page {
+    begun: Instant,
+    shape: Shape,
+    body: Bytes,
+}
+
+impl Page {
+    fn is_like(&self, shape: &Shape) -> bool {
+        self.shape.format == shape.format && self.shape.is_packed == shape.is_packed
+    }
+}
+
+impl IntoResponse for Page {
+    fn into_response(self) -> Response {
+        let kind = [(header::CONTENT_TYPE, self.shape.kind)];
+        match self.shape.is_packed {
+            true => (kind, [(header::CONTENT_ENCODING, "gzip")], self.body).into_response(),
+            false => (kind, self.body).into_response(),
+        }
+    }
+}
+
+/// Makes pages, one at a time and on a thread that answers for nothing else: everybody may ask for as many as they like,
+/// and `/health` must not wait for them. Those who wait for their turn share the page that is begun next.
+#[derive(Debug, Default)]
+pub(super) struct Scrapes {
+    last: Arc<Mutex<Option<Page>>>,
+    waiting: Arc<()>,
+}
+
+impl Scrapes {
+    /// All series as `headers` want them; `render` gives them in a format.
+    pub(super) async fn page(
+        &self,
+        headers: &HeaderMap,
+        render: impl FnOnce(Exposition) -> Vec<u8> + Send + 'static,
+    ) -> Response {
+        let (arrived, shape, waits) =
+            (Instant::now(), Shape::wanted(headers), self.waiting.clone());
+        // Whoever hangs up meanwhile does not leave the page to others before it is made.
+        let mut last = self.last.clone().lock_owned().await;
+        if let Some(page) =
+            last.clone().filter(|page| page.begun >= arrived && page.is_like(&shape))
+        {
+            // The content type has details that change nothing of the content.
+            return Page { shape: Shape { kind: shape.kind, ..page.shape }, ..page }
+                .into_response();
+        }
+        let made = tokio::task::spawn_blocking(move || {
+            let begun = Instant::now();
+            let page = shape.clone().page(begun, render(shape.format));
+            // This one and the field have it: otherwise somebody waits.
+            *last = (Arc::strong_count(&waits) > 2).then(|| page.clone());
+            page
+        });
+        match made.await {
+            Ok(page) => page.into_response(),
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
+    }
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> &str {
@@ -124,6 +200,7 @@ fn takes_gzip(accept: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn the_format_is_chosen_as_the_go_client_does() {
@@ -193,5 +270,41 @@ mod tests {
         ] {
             assert_eq!(takes_gzip(accept), expected, "{accept}");
         }
+    }
+
+    #[test]
+    fn those_who_wait_share_a_page_and_nobody_gets_one_from_before() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (scrapes, made) = (Arc::new(Scrapes::default()), Arc::new(AtomicUsize::new(0)));
+        let ask = |accept: &'static str| {
+            let (scrapes, made) = (scrapes.clone(), made.clone());
+            let headers = HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]);
+            async move {
+                let render = move |_| {
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    vec![made.fetch_add(1, Ordering::Relaxed) as u8]
+                };
+                let response = scrapes.page(&headers, render).await;
+                axum::body::to_bytes(response.into_body(), 10).await.unwrap()[0]
+            }
+        };
+        runtime.block_on(async {
+            let first = tokio::spawn(ask("text/plain"));
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            let others: Vec<_> = (0..20).map(|_| tokio::spawn(ask("text/plain"))).collect();
+            // The thread is free meanwhile.
+            tokio::time::timeout(
+                std::time::Duration::from_millis(30),
+                std::future::pending::<()>(),
+            )
+            .await
+            .unwrap_err();
+            assert_eq!(first.await.unwrap(), 0);
+            for other in others {
+                assert_eq!(other.await.unwrap(), 1);
+            }
+            assert_eq!(ask("text/plain").await, 2);
+            assert!(scrapes.last.lock().await.is_none(), "nobody waits for it");
+        });
     }
 }
