@@ -145,7 +145,7 @@ fn run(setting: &Setting<'_>, mut file: SearchFile) -> Result<SearchFile> {
         let done = file.probes.len();
         let text = format!("probe {}: {}/s", done + 1, term::rate(rate));
         live.show(done as f64, bounds.probes_max as f64, &text);
-        let seed = setting.config.seed + done as u64;
+        let seed = setting.config.seed.wrapping_add(done as u64);
         let Some((said, probe)) = setting.probe(rate, seed)? else {
             file.interrupted = true;
             break;

@@ -105,6 +105,7 @@ impl TransportArgs {
         &self,
         server: &Server,
     ) -> Result<(Transport, SocketAddr, Vec<Share>, Streams)> {
+        self.check()?;
         let given = match (server.port, self.port) {
             (Some(one), Some(other)) if one != other => {
                 bail!(
@@ -131,6 +132,39 @@ impl TransportArgs {
             None => (self.mode, at(given.unwrap_or(self.mode.port()))),
         };
         Ok((transport, address, mix, self.streams(server)?))
+    }
+
+    /// Refuses what no transport of the load has: the numbers would be those of another load than was meant.
+    fn check(&self) -> Result<()> {
+        let mix = self.mix.iter().flat_map(|mix| &mix.0).map(|(transport, ..)| *transport);
+        let mut used: Vec<Transport> = mix.collect();
+        if used.is_empty() {
+            used.push(self.mode);
+        }
+        let has = |is: fn(Transport) -> bool| used.iter().any(|transport| is(*transport));
+        let connected = (has(|one| one != Transport::Udp), "a transport with connections, as tcp");
+        let encrypted = (has(Transport::is_encrypted), "an encrypted transport, as dot");
+        let https = (has(|one| matches!(one, Transport::Doh | Transport::Doh3)), "doh or doh3");
+        let quic = (has(|one| matches!(one, Transport::Doq | Transport::Doh3)), "doq or doh3");
+        for (flag, is_given, (is_used, of)) in [
+            ("--conn-life", self.conn_life != Life::default(), connected),
+            ("--pipelining", self.pipelining.is_some(), connected),
+            ("--connect-first", self.connect_first == Some(true), connected),
+            ("--handshake-timeout", self.handshake_timeout.is_some(), connected),
+            ("--tls-ca", self.tls_ca.is_some(), encrypted),
+            ("--tls-insecure", self.tls_insecure, encrypted),
+            ("--tls-sni", self.tls_sni.is_some(), encrypted),
+            ("--no-resumption", self.no_resumption, encrypted),
+            ("--early-data", self.early_data, quic),
+            ("--doh-method", matches!(self.doh_method, DohMethod::Post), https),
+        ] {
+            if is_given && !is_used {
+                let names: Vec<String> = used.iter().map(ToString::to_string).collect();
+                let names = names.join(" and ");
+                bail!("{flag} has no effect on {names}, expected -m or --mix with {of}");
+            }
+        }
+        Ok(())
     }
 
     fn streams(&self, server: &Server) -> Result<Streams> {

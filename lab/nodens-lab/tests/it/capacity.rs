@@ -20,6 +20,16 @@ fn search(seed: u64, probe: &str) -> SearchFile {
     lab_result::search::from_json(Path::new("stdout"), &output.stdout).unwrap()
 }
 
+#[test]
+fn any_seed_makes_a_search() {
+    let (echo, seed) = (Echo::start(), u64::MAX.to_string());
+    let search = ["load", "-p", &echo.port, "--slo", "p99=1s", "--slo-probes", "2"];
+    let more = ["--slo-probe", "100ms", "--seed", &seed, "--json", "--no-version"];
+    let output = lab(&[&search[..], &more].concat());
+    let file = lab_result::search::from_json(Path::new("stdout"), &output.stdout).unwrap();
+    assert_eq!((file.seed, file.probes.len()), (u64::MAX, 2));
+}
+
 fn is_near(file: &SearchFile) -> bool {
     file.median.is_some_and(|rate| (rate / LIMIT - 1.0).abs() <= 0.03)
 }
