@@ -4,7 +4,7 @@ use crate::config::BlockBuilder;
 use crate::limits::KEY_FILE_LEN_MAX;
 use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::Name;
-use nodens_zone::dnssec::{Denial, SigningKey};
+use nodens_zone::dnssec::{Denial, SigningKey, in_file_name};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,6 @@ use std::path::{Path, PathBuf};
 pub(crate) fn base(name: &str) -> &str {
     let name = name.strip_suffix(".key").unwrap_or(name);
     name.strip_suffix(".private").unwrap_or(name)
-}
-
-/// A zone in the name of a file: a slash, as zones below a cut of a reverse zone have (RFC 2317), is written as
-/// `dnssec-keygen` does.
-pub(crate) fn in_file_name(origin: &Name) -> String {
-    origin.to_string().replace('/', "%2F")
 }
 
 /// Reads `BASE.key` and `BASE.private`.

@@ -5,12 +5,12 @@ mod leftovers;
 
 use crate::authority::source::{Files, LoadError, Seen, changed, read, steadily};
 use crate::limits::SIGNED_FILE_RECORDS;
-use crate::zone_keys::in_file_name;
 use head::Head;
 use nodens_wire::{Name, NameRef, Type};
 use nodens_zone::data::{Data, Refused};
 use nodens_zone::dnssec::{
-    Denial, EXPIRATION_SPREAD_S, REMAINING_MIN_S, SignZoneError, SigningKey, Validity, sign_zone,
+    Denial, EXPIRATION_SPREAD_S, REMAINING_MIN_S, SignZoneError, SigningKey, Validity,
+    in_file_name, sign_zone,
 };
 use nodens_zone::presentation::record_text;
 use nodens_zone::{Advance, Master, RecordRef, Serial};

@@ -92,7 +92,7 @@ pub(crate) fn answer<S: States>(
                 Found::NxDomain { .. } => Rcode::NXDOMAIN,
                 _ => Rcode::NOERROR,
             };
-            let is_cut = is_cut(data, q.qname.view(), qtype, &found, &chain);
+            let known = known(data, (q.qname.view(), qtype), (&found, &chain), dnssec);
             let is_referral = matches!(found, Found::Referral { .. }) && chain.is_empty();
             q.reply_with(rcode, !is_referral, |builder, qname| {
                 let mut out = Out::new(builder, data, dnssec);
@@ -111,15 +111,25 @@ pub(crate) fn answer<S: States>(
             });
             let optional_extras = !matches!(found, Found::Referral { .. });
             q.response.traits = Traits { without_opt: true, optional_extras };
-            if is_cut {
-                q.response.known = Known::Cut(out::negative_ttl(data));
-            } else if dnssec
-                && lacks_beside_dname(data, chain.last().unwrap_or(q.qname.view()), &found)
-            {
-                q.response.known = Known::Dname;
-            }
+            q.response.known = known;
             Reply::Answered
         }
+    }
+}
+
+/// What was found says beside the response.
+fn known(
+    data: &Data,
+    (qname, qtype): (NameRef<'_>, Type),
+    (found, chain): (&Found<'_>, &Chain<'_>),
+    dnssec: bool,
+) -> Known {
+    if is_cut(data, qname, qtype, found, chain) {
+        Known::Cut(out::negative_ttl(data))
+    } else if dnssec && lacks_beside_dname(data, chain.last().unwrap_or(qname), found) {
+        Known::Dname
+    } else {
+        Known::Nothing
     }
 }
 

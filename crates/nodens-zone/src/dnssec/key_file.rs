@@ -5,13 +5,19 @@ use super::key::{Pair, SigningKey};
 use crate::presentation::{self, PresentationError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nodens_wire::Type;
+use nodens_wire::{Name, Type};
 use ring::rand::SystemRandom;
 use ring::rsa::{KeyPairComponents, PublicKeyComponents};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
     EcdsaSigningAlgorithm, Ed25519KeyPair, RsaKeyPair,
 };
+
+/// A zone in the names of files: a slash, as zones below a cut of a reverse zone have (RFC 2317), is written as
+/// `dnssec-keygen` does.
+pub fn in_file_name(origin: &Name) -> String {
+    origin.to_string().replace('/', "%2F")
+}
 
 /// Why two files make no key. Nothing of the private part is repeated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

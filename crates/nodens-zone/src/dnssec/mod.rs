@@ -25,7 +25,7 @@ pub use algorithm::Algorithm;
 pub use canonical::{Canonical, Validity};
 pub use ds::{DigestType, ds_rdata};
 pub use key::{SignError, SigningKey};
-pub use key_file::KeyError;
+pub use key_file::{KeyError, in_file_name};
 pub use nsec::{nsec_rdata, successor};
 pub use signer::{Signer, is_made};
 pub use sweep::{Due, Sweep};
