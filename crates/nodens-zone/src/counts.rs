@@ -76,7 +76,7 @@ pub struct Incoming {
     octets: [Cell; 3],
     /// Nanoseconds from the connection to the end, by kind, of those that did not fail.
     took_ns: [Cell; 3],
-    /// Zones that are not served any more because no primary was reached in time.
+    /// Zones that are not served any more because no primary had them in time.
     pub expired: Cell,
     /// Versions of catalogs that break a rule of RFC 9432.
     pub catalogs_broken: Cell,

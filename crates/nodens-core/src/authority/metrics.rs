@@ -53,7 +53,7 @@ pub(crate) fn of_secondaries(shared: &Shared) {
         registry.labelled_total("nodens_transfer_in_seconds_total", help, &[label], read);
     }
     let counts = shared.secondaries.counts.clone();
-    let help = "Zones that are not served any more because no primary was reached in time.";
+    let help = "Zones that are not served any more because no primary had them in time.";
     let read = Arc::new(move || counts.expired.get() as f64);
     registry.total("nodens_zones_expired_total", help, read);
     let counts = shared.secondaries.counts.clone();
