@@ -395,7 +395,7 @@ fn what_is_sent_reads_back_as_whole_messages_of_no_more_than_16_kib() {
     }
     // The OPT record of the first message comes on top.
     assert!(lengths.iter().all(|len| *len <= (16 << 10) + 64), "{lengths:?}");
-    assert!(lengths.len() > 5);
+    assert!(lengths.len() > 5, "{lengths:?}");
     server.stop();
 }
 
