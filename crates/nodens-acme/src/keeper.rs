@@ -45,7 +45,7 @@ impl Domain {
         self.failures = 0;
         self.hasty = if renewal.is_zero() { self.hasty.saturating_add(1) } else { 0 };
         let pause = pace::after(renewal, end, self.hasty);
-        // When it is to be renewed is for the system's clock to say, which may be set, and goes on while the machine sleeps.
+        // The time of a renewal is one of the system's clock: that runs while the machine sleeps, and may be set.
         self.again = if renewal.is_zero() { now + pause } else { now };
         pause
     }

@@ -122,7 +122,7 @@ pub(crate) fn adopt(job: &mut Job, reply: &[u8], facts: &Facts) {
     }
 }
 
-/// Fails the query without a word to an upstream. Nobody keeps the failure: the next query may have a response.
+/// Fails the query without sending it upstream. The failure is not cached: the next query may have a response.
 pub(crate) fn refuse_for_now(job: &mut Job, reason: &str) -> Step {
     reason.clone_into(&mut job.error);
     let response = &mut job.current.response;

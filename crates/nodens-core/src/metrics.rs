@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_scrape_to_count_something_new() {
+    fn a_new_series_does_not_wait_for_a_scrape() {
         let registry = Arc::new(Registry::new(1));
         let weak = Arc::downgrade(&registry);
         // While this value is read, series are registered, one of them of the same family.

@@ -8,7 +8,7 @@ use crate::shape::{ResponseEdns, push_opt};
 use crate::types::{Rcode, Type};
 
 /// What queries are padded to a multiple of, in octets (RFC 8467 section 4.1).
-pub const QUERY_BLOCK: usize = 128;
+const QUERY_BLOCK: usize = 128;
 /// The size over UDP that an OPT record has which is there for its padding alone: one that is not fragmented.
 const UDP_SIZE: u16 = 1232;
 
@@ -19,9 +19,9 @@ pub fn pad(response: &mut Vec<u8>, options: &[u8], block: usize, limit: usize) {
     pad_behind(response, options.len(), block, limit);
 }
 
-/// Pads a query to a multiple of `block` octets; one without an OPT record gets one. What has another record behind that,
+/// Pads a query to a multiple of 128 octets; one without an OPT record gets one. What has another record behind that,
 /// or cannot be read, stays as it is.
-pub fn pad_query(query: &mut Vec<u8>, block: usize) {
+pub fn pad_query(query: &mut Vec<u8>) {
     let Ok(mut header) = Header::read(query) else { return };
     let Ok(records) = Records::of(query) else { return };
     let question_end = records.at();
@@ -34,10 +34,10 @@ pub fn pad_query(query: &mut Vec<u8>, block: usize) {
                 Rcode::NOERROR,
                 ResponseEdns { udp_size: UDP_SIZE, ..Default::default() },
             );
-            pad_behind(query, 0, block, MESSAGE_LEN_MAX);
+            pad_behind(query, 0, QUERY_BLOCK, MESSAGE_LEN_MAX);
         }
         Some(Ok(last)) if last.rtype == Type::OPT && last.rdata.end == query.len() => {
-            pad_behind(query, last.rdata.len(), block, MESSAGE_LEN_MAX);
+            pad_behind(query, last.rdata.len(), QUERY_BLOCK, MESSAGE_LEN_MAX);
         }
         _ => {}
     }
@@ -61,21 +61,10 @@ fn pad_behind(message: &mut Vec<u8>, options: usize, block: usize, limit: usize)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Message;
     use crate::edns::OPT_LEN;
     use crate::shape::shape;
-    use crate::{Builder, Class, Flags, Message, Name, Section};
-
-    fn response(records: u8) -> Vec<u8> {
-        let mut out = Vec::new();
-        let owner = Name::parse("example.org").unwrap();
-        let mut builder = Builder::new(&mut out, 1, Flags(0x8180));
-        builder.question(owner.view(), Type::A, Class::IN);
-        for last in 0..records {
-            let fields = (Type::A, Class::IN, 60);
-            builder.record(Section::Answer, owner.view(), fields, &[192, 0, 2, last]).unwrap();
-        }
-        out
-    }
+    use crate::shape::tests::response;
 
     #[test]
     fn padding_fills_blocks_as_far_as_the_limit_allows() {
@@ -118,7 +107,7 @@ mod tests {
         };
         let mut query = response(0);
         let plain = query.clone();
-        pad_query(&mut query, 128);
+        pad_query(&mut query);
         let padding = 128 - plain.len() - OPT_LEN - OPTION_HEAD_LEN;
         assert_eq!((query.len(), given(&query)), (128, (UDP_SIZE, vec![(code::PADDING, padding)])));
         assert_eq!(
@@ -129,13 +118,13 @@ mod tests {
         let options = [0, code::COOKIE as u8, 0, 2, 7, 7];
         let edns = ResponseEdns { udp_size: 4000, options: &options, ..Default::default() };
         shape(&mut query, Rcode::NOERROR, Some(edns), 65_535).unwrap();
-        pad_query(&mut query, 128);
+        pad_query(&mut query);
         let padding = (code::PADDING, padding - options.len());
         assert_eq!((query.len(), given(&query)), (128, (4000, vec![(code::COOKIE, 2), padding])));
         // Nothing may stand behind a signature, and what is no query stays as it is.
         for mut other in [response(1), b"short".to_vec(), [&plain[..], b"rest"].concat()] {
             let before = other.clone();
-            pad_query(&mut other, 128);
+            pad_query(&mut other);
             assert_eq!(other, before);
         }
     }

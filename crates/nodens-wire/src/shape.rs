@@ -252,14 +252,15 @@ pub(crate) fn push_opt(response: &mut Vec<u8>, rcode: Rcode, edns: ResponseEdns<
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Class, Name, Record};
     use proptest::prelude::*;
 
     const WITHOUT_OPT: Traits = Traits { without_opt: true, optional_extras: false };
 
-    fn response(records: u8) -> Vec<u8> {
+    /// A response with so many records, without OPT.
+    pub(crate) fn response(records: u8) -> Vec<u8> {
         let mut out = Vec::new();
         let owner = Name::parse("example.org").unwrap();
         let mut builder = Builder::new(&mut out, 1, Flags(0x8180));

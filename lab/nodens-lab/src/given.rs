@@ -13,7 +13,7 @@ const FAULTS_SHOWN: usize = 10;
 const ENDINGS: [&str; 10] =
     ["txt", "csv", "tsv", "lst", "dat", "conf", "cfg", "json", "gz", "dnsperf"];
 
-/// The names below what is no file. A file that is not there must not become names that nobody has.
+/// The names below what is no file. A mistyped file name must not become names that do not exist.
 pub(crate) fn below(given: &str) -> Result<impl Iterator<Item = Result<Name>>> {
     let suffix = Name::parse(given)
         .ok()

@@ -9,11 +9,11 @@ fn me(state: &State, worker: &Parts) -> Member {
     Member { worker: worker.index, ticket: state.ticket }
 }
 
-/// What clients are told beyond those that may wait.
+/// The error of a query beyond those that may wait.
 pub(crate) const TOO_MANY: &str = "too many queries wait for the same response";
 
-/// Joins or starts the query for the message in `state`; false if as many wait for it as may. `scope` tells apart those who must not
-/// share an answer; `question` is where QNAME, QTYPE and QCLASS are in the message.
+/// Joins or starts the query for the message in `state`; false if as many wait for it as may. Queries of different `scope` do
+/// not share an answer; `question` is where QNAME, QTYPE and QCLASS are in the message.
 pub(crate) fn join(
     state: &mut State,
     worker: &mut Parts,

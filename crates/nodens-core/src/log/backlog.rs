@@ -62,7 +62,7 @@ mod tests {
         let dropped = fill();
         let records: Vec<Record> = waiting.try_iter().collect();
         assert!(records.len() < 1700 && records.len() as u64 + dropped == 3000, "{dropped}");
-        assert_eq!(fill(), 3000, "nobody has taken any");
+        assert_eq!(fill(), 3000, "no record was taken");
         // One that is shorter than what is left.
         sink.line(Level::Info, "", "x");
         records.iter().for_each(|record| sink.backlog().taken(record));

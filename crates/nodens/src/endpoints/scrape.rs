@@ -79,8 +79,8 @@ impl IntoResponse for Page {
     }
 }
 
-/// Makes pages, one at a time and on a thread that answers for nothing else: everybody may ask for as many as they like,
-/// and `/health` must not wait for them. Those who wait for their turn share the page that is begun next.
+/// Makes pages, one at a time and on a thread of their own: clients may ask for any number of pages, and `/health` must not
+/// wait for them. Requests that wait for their turn share the page that is begun next.
 #[derive(Debug, Default)]
 pub(super) struct Scrapes {
     last: Arc<Mutex<Option<Page>>>,
@@ -96,7 +96,7 @@ impl Scrapes {
     ) -> Response {
         let (arrived, shape, waits) =
             (Instant::now(), Shape::wanted(headers), self.waiting.clone());
-        // Whoever hangs up meanwhile does not leave the page to others before it is made.
+        // The lock goes with the page to its thread: a client that disconnects does not let another page begin beside it.
         let mut last = self.last.clone().lock_owned().await;
         if let Some(page) =
             last.clone().filter(|page| page.begun >= arrived && page.is_like(&shape))
@@ -108,7 +108,7 @@ impl Scrapes {
         let made = tokio::task::spawn_blocking(move || {
             let begun = Instant::now();
             let page = shape.clone().page(begun, render(shape.format));
-            // This one and the field have it: otherwise somebody waits.
+            // The field and this request hold two references; every other one is a request that waits.
             *last = (Arc::strong_count(&waits) > 2).then(|| page.clone());
             page
         });
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_share_a_page_and_nobody_gets_one_from_before() {
+    fn requests_that_wait_share_a_page_and_none_gets_an_earlier_one() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (scrapes, made) = (Arc::new(Scrapes::default()), Arc::new(AtomicUsize::new(0)));
         let ask = |accept: &'static str| {
@@ -304,7 +304,7 @@ mod tests {
                 assert_eq!(other.await.unwrap(), 1);
             }
             assert_eq!(ask("text/plain").await, 2);
-            assert!(scrapes.last.lock().await.is_none(), "nobody waits for it");
+            assert!(scrapes.last.lock().await.is_none(), "no request waits for it");
         });
     }
 }

@@ -19,7 +19,7 @@ use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
 use nodens_wire::framing::push_message;
 use nodens_wire::header;
-use nodens_wire::padding::{QUERY_BLOCK, pad_query};
+use nodens_wire::padding::pad_query;
 use quinn_proto::{EndpointConfig, VarInt};
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -82,7 +82,7 @@ impl Connections {
         self.padded.clear();
         self.padded.extend_from_slice(message);
         // Its length must not say what is asked (RFC 9250 section 5.4).
-        pad_query(&mut self.padded, QUERY_BLOCK);
+        pad_query(&mut self.padded);
         self.framed.clear();
         push_message(&mut self.framed, &self.padded);
         connection.put(id, &self.framed, waiting);
