@@ -17,6 +17,15 @@ pub struct NamedGauge {
     pub read: Gauge,
 }
 
+impl NamedGauge {
+    /// Shows it in `registry`, in the place of the series with these labels.
+    pub(crate) fn show(&self, registry: &Registry) {
+        let Self { name, help, labels, read } = self;
+        let labels: Vec<_> = labels.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        registry.gauge(name, help, &labels, read.clone());
+    }
+}
+
 impl fmt::Debug for NamedGauge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{:?}", self.name, self.labels)
@@ -29,10 +38,7 @@ impl Services {
         let enabled: Vec<_> = self.enabled.iter().map(|labels| (labels.clone(), 1.0)).collect();
         let help = "Always 1: the directive is in use there.";
         registry.gauges("coredns_plugin_enabled", help, Arc::new(move || enabled.clone()));
-        for NamedGauge { name, help, labels, read } in &self.gauges {
-            let labels: Vec<_> = labels.iter().map(|(key, value)| (*key, value.as_str())).collect();
-            registry.gauge(name, help, &labels, read.clone());
-        }
+        self.gauges.iter().for_each(|gauge| gauge.show(registry));
     }
 }
 

@@ -12,7 +12,7 @@ pub use targets::{Target, targets};
 
 use crate::asking::{Asking, Cause, Parts, Progress, Query, coalesce};
 use crate::coalescing::Role;
-use crate::exchange::{self, self as message};
+use crate::exchange as message;
 use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
 use crate::handlers::{dnstap, loops};
@@ -78,7 +78,7 @@ impl Handle for Forward {
             let scope = [a, b, c, d, e, f, g, h, carrier as u8, whole];
             let state = &mut cx.job.current.state.forward;
             if !coalesce::join(state, cx.worker, cx.now, &scope, question) {
-                return exchange::refuse_for_now(cx.job, coalesce::TOO_MANY);
+                return message::refuse_for_now(cx.job, coalesce::TOO_MANY);
             }
         }
         match cx.job.current.state.forward.role {

@@ -75,10 +75,7 @@ impl Source {
 
     /// Reads the file again if it has changed, and shows what is in it.
     pub(super) fn follow(&mut self) {
-        for NamedGauge { name, help, labels, read } in self.refresh() {
-            let labels: Vec<_> = labels.iter().map(|(key, value)| (*key, value.as_str())).collect();
-            self.shared.registry.gauge(name, help, &labels, read);
-        }
+        self.refresh().iter().for_each(|gauge| gauge.show(&self.shared.registry));
     }
 
     /// The metrics of a file that has been read.
