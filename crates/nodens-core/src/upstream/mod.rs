@@ -15,6 +15,7 @@ pub use path::Path;
 pub use primary::PrimaryPeer;
 pub use series::Series;
 
+use crate::Now;
 use crate::metrics::Registry;
 use crate::ticket::Ticket;
 use crate::transport::{ByTransport, ListenerKind};
@@ -22,6 +23,7 @@ use nodens_tls::{Client, ClientFiles, LoadError};
 use nodens_wire::Name;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -86,9 +88,21 @@ pub struct Upstream {
     /// Its metric series.
     pub series: Series,
     paths: ByTransport<Path>,
+    /// When a connection that takes queries was last made, monotonic nanoseconds.
+    made_ns: AtomicU64,
 }
 
 impl Upstream {
+    /// A connection was made that takes queries.
+    pub fn made(&self, now: Now) {
+        self.made_ns.store(now.mono_ns, Relaxed);
+    }
+
+    /// Whether any worker has made one after this moment, monotonic nanoseconds.
+    pub fn was_made_since(&self, ns: u64) -> bool {
+        self.made_ns.load(Relaxed) > ns
+    }
+
     /// How it is asked where others are over `plain`: where there is one way alone, always by that.
     pub fn carrier(&self, plain: Carrier) -> Carrier {
         match self.key.kind.transports() {
@@ -180,6 +194,7 @@ impl Upstreams {
             series: Series::new(registry, &name, key.kind),
             name,
             paths: ByTransport::default(),
+            made_ns: AtomicU64::new(0),
             key: key.clone(),
         });
         known.by_key.insert(key, Arc::downgrade(&upstream));

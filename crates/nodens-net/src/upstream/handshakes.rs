@@ -29,7 +29,7 @@ impl Streams {
         }
         stream.note_handshake(cx);
         if stream.is_made() {
-            self.manners.made(stream.upstream.id);
+            self.manners.made(&stream.upstream, cx.now);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::limits::{HANDSHAKE_PAUSE_MAX, HANDSHAKE_PAUSE_MIN, UPSTREAM_ANSWERS_KEPT};
 use foldhash::fast::RandomState;
 use nodens_core::Now;
-use nodens_core::upstream::Fault;
+use nodens_core::upstream::{Fault, Upstream};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ struct Known {
 /// No handshake begins after one that failed: each costs both sides far more than a query.
 struct Pause {
     length: Duration,
+    since: u64,
     until: u64,
     /// How the last one failed.
     text: String,
@@ -40,10 +41,12 @@ impl Manners {
         known.answers = Some((answers, now.plus(UPSTREAM_ANSWERS_KEPT)));
     }
 
-    /// What a query hears that would need another handshake now.
-    pub(super) fn refusal(&self, upstream: u32, now: Now) -> Option<Fault> {
-        let pause = self.0.get(&upstream)?.pause.as_ref()?;
-        (now.mono_ns < pause.until).then(|| Fault::Connect(pause.text.clone()))
+    /// What a query hears that would need another handshake now. As soon as another worker has made a connection
+    /// nothing speaks against one more.
+    pub(super) fn refusal(&self, upstream: &Upstream, now: Now) -> Option<Fault> {
+        let pause = self.0.get(&upstream.id)?.pause.as_ref()?;
+        let holds = now.mono_ns < pause.until && !upstream.was_made_since(pause.since);
+        holds.then(|| Fault::Connect(pause.text.clone()))
     }
 
     /// A handshake failed. Of several at the same time the first counts.
@@ -55,12 +58,13 @@ impl Manners {
         });
         let running = pause.as_ref().map(|last| last.until).filter(|until| now.mono_ns < *until);
         let until = running.unwrap_or_else(|| now.plus(length));
-        *pause = Some(Pause { length, until, text: text.to_owned() });
+        *pause = Some(Pause { length, since: now.mono_ns, until, text: text.to_owned() });
     }
 
     /// A connection was made.
-    pub(super) fn made(&mut self, upstream: u32) {
-        if let Some(known) = self.0.get_mut(&upstream) {
+    pub(super) fn made(&mut self, upstream: &Upstream, now: Now) {
+        upstream.made(now);
+        if let Some(known) = self.0.get_mut(&upstream.id) {
             known.pause = None;
         }
     }
@@ -82,32 +86,59 @@ impl Manners {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodens_core::ListenerKind;
+    use nodens_core::metrics::Registry;
+    use nodens_core::upstream::{Key, Settings, Upstreams};
+    use std::sync::Arc;
 
     fn at(ms: u64) -> Now {
         Now { mono_ns: 1_000_000_000 + ms * 1_000_000, ..Now::default() }
     }
 
+    fn upstreams() -> [Arc<Upstream>; 2] {
+        let (known, registry) = (Upstreams::default(), Registry::new(1));
+        ["192.0.2.1:853", "192.0.2.2:853"].map(|address| {
+            let (address, settings) = (address.parse().unwrap(), Settings::default());
+            let key = Key { address, kind: ListenerKind::Tls, source: None, tls: None, settings };
+            known.get(key, &registry)
+        })
+    }
+
     #[test]
     fn pauses_between_handshakes_grow_until_one_succeeds() {
-        let mut manners = Manners::default();
+        let ([one, other], mut manners) = (upstreams(), Manners::default());
         let (mut ms, mut pauses) = (0, Vec::new());
         for _ in 0..7 {
-            manners.handshake_failed(1, "no", at(ms));
+            manners.handshake_failed(one.id, "no", at(ms));
             // One that failed at the same time makes it no longer.
-            manners.handshake_failed(1, "no!", at(ms));
-            let until = (ms..).find(|ms| manners.refusal(1, at(*ms)).is_none()).unwrap();
-            assert_eq!(manners.refusal(1, at(ms)), Some(Fault::Connect("no!".to_owned())));
-            assert_eq!(manners.refusal(2, at(ms)), None);
+            manners.handshake_failed(one.id, "no!", at(ms));
+            let until = (ms..).find(|ms| manners.refusal(&one, at(*ms)).is_none()).unwrap();
+            assert_eq!(manners.refusal(&one, at(ms)), Some(Fault::Connect("no!".to_owned())));
+            assert_eq!(manners.refusal(&other, at(ms)), None);
             pauses.push(until - ms);
             manners.sweep(at(until));
             ms = until;
         }
         assert_eq!(pauses, [50, 100, 200, 400, 800, 1000, 1000]);
-        manners.handshake_failed(1, "no", at(ms));
-        manners.made(1);
-        assert_eq!(manners.refusal(1, at(ms)), None);
+        manners.handshake_failed(one.id, "no", at(ms));
+        manners.made(&one, at(ms));
+        assert_eq!(manners.refusal(&one, at(ms)), None);
         manners.sweep(at(ms));
         assert!(manners.0.is_empty());
+    }
+
+    #[test]
+    fn a_pause_ends_when_another_worker_has_made_a_connection() {
+        let [upstream, _] = upstreams();
+        let mut workers = [Manners::default(), Manners::default()];
+        workers[0].made(&upstream, at(0));
+        workers[1].handshake_failed(upstream.id, "refused", at(1));
+        assert!(workers[1].refusal(&upstream, at(10)).is_some());
+        workers[0].made(&upstream, at(10));
+        assert_eq!(workers[1].refusal(&upstream, at(11)), None);
+        // A handshake that fails after it says that there was no use in it.
+        workers[1].handshake_failed(upstream.id, "refused", at(12));
+        assert!(workers[1].refusal(&upstream, at(13)).is_some());
     }
 
     #[test]

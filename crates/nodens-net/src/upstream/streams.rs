@@ -74,7 +74,7 @@ impl Streams {
         cx: &mut Context<'_>,
     ) -> Result<Key, Unsent> {
         let (upstream, series) = (&ask.upstream, &ask.upstream.series);
-        let refusal = self.manners.refusal(upstream.id, cx.now);
+        let refusal = self.manners.refusal(upstream, cx.now);
         // Health checks have a rhythm of their own.
         let bars = refusal.is_some() && !ask.is_check();
         let mut choice = self.survey(ask, cx.now);
@@ -250,7 +250,7 @@ impl Streams {
                     return self.fail_closed(key, &fault, places, cx);
                 }
                 if !was_made && stream.is_made() {
-                    self.manners.made(stream.upstream.id);
+                    self.manners.made(&stream.upstream, cx.now);
                 }
                 if stream.pipe.has_ended() {
                     // Its next read says how.

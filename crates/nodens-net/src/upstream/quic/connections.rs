@@ -103,7 +103,7 @@ impl Connections {
         let keys = self.by_upstream.get(&upstream.id).map(Vec::as_slice).unwrap_or_default();
         let queries_max = self.manners.queries_max(upstream.id, cx.now);
         let choice = choose(&self.open, keys, ask, queries_max, cx.now);
-        let refusal = self.manners.refusal(upstream.id, cx.now);
+        let refusal = self.manners.refusal(upstream, cx.now);
         match choice {
             Choice::Known(key) | Choice::Replaced(key) => {
                 cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
@@ -275,7 +275,7 @@ impl Connections {
         match news {
             News::Made => {
                 connection.record.note_made(Carrier::Quic, cx);
-                self.manners.made(connection.record.upstream.id);
+                self.manners.made(&connection.record.upstream, cx.now);
             }
             News::Lost(error) => {
                 let peer = connection.record.upstream.key.tls.as_deref();

@@ -62,14 +62,15 @@ impl Asking {
     }
 
     /// Asks the server at this socket; gives the number of the upstream.
-    fn put(&mut self, number: u32, server: &UdpSocket) -> u32 {
+    fn put(&mut self, number: u32, server: &UdpSocket) -> Arc<Upstream> {
         let address = server.local_addr().unwrap();
         let peer = Peer::new(self.client.clone(), address.ip().into(), Protocol::Doq);
         let (kind, tls, settings) = (ListenerKind::Quic, Some(Arc::new(peer)), Settings::default());
         let key = Identity { address, kind, source: None, tls, settings };
         let upstream = self.shared.upstreams.get(key, &self.shared.registry);
-        let (ticket, carrier, id) = (Ticket::default(), Carrier::Quic, upstream.id);
-        let ask = Ask { ticket, attempt: number, upstream, carrier, elsewhere: false };
+        let (ticket, carrier) = (Ticket::default(), Carrier::Quic);
+        let ask =
+            Ask { ticket, attempt: number, upstream: upstream.clone(), carrier, elsewhere: false };
         let mut message = request("example.org A");
         let waiting = Waiting::new(&ask, &message, Now::default(), Vec::new()).unwrap();
         let mut random = std::mem::replace(&mut self.random, Random::new());
@@ -77,7 +78,7 @@ impl Asking {
             connections.ask(&ask, &mut message, waiting, &mut random, cx).unwrap();
             connections.flush(places, cx);
         });
-        id
+        upstream
     }
 
     /// The same; gives the first packet of the handshake.
@@ -154,10 +155,10 @@ fn a_busy_connection_takes_more_while_no_other_may_be_opened() {
     let mut number = 0..;
     let mut put = |asking: &mut Asking| asking.put(number.next().unwrap(), &server);
     let upstream = (0..UPSTREAM_SPREAD).map(|_| put(&mut asking)).last().unwrap();
-    asking.connections.manners.handshake_failed(upstream, "no", Now::default());
+    asking.connections.manners.handshake_failed(upstream.id, "no", Now::default());
     put(&mut asking);
     assert_eq!(asking.connections.open.len(), 1);
-    asking.connections.manners.made(upstream);
+    asking.connections.manners.made(&upstream, Now::default());
     put(&mut asking);
     assert_eq!(asking.connections.open.len(), 2);
 }
