@@ -1,6 +1,7 @@
 //! `nodens-lab demo`: the same queries of a node's pods, first to the cluster's DNS directly and
 //! then through a Nodens cache on the node.
 
+mod judged;
 mod leaks;
 mod page;
 mod record;
@@ -10,8 +11,8 @@ use crate::authority::{Asked, Authority, Data};
 use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Live, Style, Table};
 use anyhow::{Context, Result, bail};
+use judged::Judged;
 use lab_load::cluster::{self, Cluster, Mix};
-use lab_load::judge::Verdict;
 use lab_load::{Config, Outcome};
 use lab_result::collect::Collector;
 use lab_result::{Provenance, ServerCost};
@@ -28,8 +29,8 @@ const UPSTREAM_DELAY: std::ops::Range<Duration> =
     Duration::from_micros(300)..Duration::from_micros(2_000);
 /// The part of the measured time that goes to the comparison without a cache.
 const BEFORE_PART: f64 = 0.4;
-/// Nanoseconds after its time when a query counts as late here.
-const LATE: u64 = 1_000_000;
+/// The quantiles of latency that are compared.
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// Arguments of `demo`.
 #[derive(clap::Args)]
@@ -122,7 +123,8 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         }
     };
     live.clear();
-    show(&program, &take);
+    let judged = Judged::of(&take.before, &take.after);
+    show(&program, &take, &judged);
     let cost = ServerCost {
         source: "the cache’s threads (/proc/PID/task/*/schedstat)".to_owned(),
         cpu_ns: u64::try_from(take.cpu.as_nanos()).unwrap_or(u64::MAX),
@@ -135,10 +137,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let Take { before, after, settings: [of_before, of_after], .. } = *take;
     page::write(&args.out, args, [(&before, of_before), (&after, of_after)], cost)?;
-    let valid = [&before, &after].iter().all(|phase| phase.outcome.verdict.is_valid());
-    Ok(match after.outcome.tally.counts.answered {
-        0 => ExitCode::FAILURE,
-        _ if !valid => ExitCode::from(crate::EXIT_INVALID),
+    Ok(match (after.outcome.tally.counts.answered, judged) {
+        (0, _) => ExitCode::FAILURE,
+        (_, Judged::Invalid(_)) => ExitCode::from(crate::EXIT_INVALID),
         _ => ExitCode::SUCCESS,
     })
 }
@@ -191,9 +192,9 @@ fn over(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) { bail!("interrupted") } else { Ok(()) }
 }
 
-fn show(program: &Path, take: &Take) {
+fn show(program: &Path, take: &Take, judged: &Judged) {
     let Take { before, after, .. } = take;
-    term::out(&comparison(before, after).framed());
+    term::out(&comparison(before, after, judged).framed());
     let per_question =
         take.cpu.as_nanos() as f64 / (after.outcome.tally.counts.answered as f64).max(1.0);
     let memory = take
@@ -204,7 +205,10 @@ fn show(program: &Path, take: &Take) {
         term::nanos(per_question)
     ));
     leaks::show(&take.mix, &take.asked);
-    verdict(before, after);
+    let left_out = QUANTILES.iter().filter(|(_, part)| !judged.takes(*part)).map(|(name, _)| *name);
+    if let Some(line) = judged.line(&left_out.collect::<Vec<_>>()) {
+        term::out(&term::paint(Style::Dim, &format!("\n  {line}")));
+    }
     next_steps(program);
 }
 
@@ -309,17 +313,19 @@ fn picture(args: &Args, rate: f64) -> String {
     )
 }
 
-fn comparison(before: &Phase, after: &Phase) -> Table {
+fn comparison(before: &Phase, after: &Phase, judged: &Judged) -> Table {
     let mut table = Table::new(&["", "without", "with Nodens", "change"]);
-    for (name, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)] {
+    for (name, part) in QUANTILES {
         let of = |phase: &Phase| phase.outcome.tally.response.quantile(part);
         let (old, new) = (of(before), of(after));
         let change = match (old.nanos(), new.nanos()) {
+            _ if !judged.takes(part) => "not judged".to_owned(),
             (Some(old), Some(new)) if old > 0 => change(new as f64 / old as f64),
             _ => String::new(),
         };
+        let style = if judged.takes(part) { Style::Plain } else { Style::Dim };
         let name = format!("latency at the pods, {name}");
-        table.row(vec![name, term::quantile(old), term::quantile(new), change]);
+        table.styled(style, vec![name, term::quantile(old), term::quantile(new), change]);
     }
     let lost = |phase: &Phase| term::count(phase.outcome.tally.counts.lost());
     table.row(vec!["queries lost".into(), lost(before), lost(after), String::new()]);
@@ -346,31 +352,6 @@ fn change(ratio: f64) -> String {
     if percent < 0.0 { format!("−{:.0} %", -percent) } else { format!("+{percent:.0} %") }
 }
 
-/// The reason if a phase is INVALID: how many queries left late if that is all there
-/// is against both, else the gravest.
-fn verdict(before: &Phase, after: &Phase) {
-    let verdicts = [before, after].map(|phase| &phase.outcome.verdict);
-    let late = |phase: &Phase| {
-        let lateness = &phase.outcome.tally.lateness;
-        term::percent(lateness.count_above(LATE) as f64 / (lateness.recorded() as f64).max(1.0))
-    };
-    if let Some(why) = spoilt(verdicts, [late(before), late(after)]) {
-        term::out(&term::paint(Style::Dim, &format!("\n  INVALID: {why}.")));
-    }
-}
-
-fn spoilt(verdicts: [&Verdict; 2], late: [String; 2]) -> Option<String> {
-    let invalid = verdicts.into_iter().filter(|verdict| !verdict.is_valid());
-    let worst = invalid.min_by_key(|verdict| verdict.only_late)?;
-    let [before, after] = late;
-    match worst.invalid.first() {
-        Some(why) if !worst.only_late => Some(why.clone()),
-        _ => Some(format!(
-            "this machine is too busy, {before} and {after} of the queries left more than 1 ms late"
-        )),
-    }
-}
-
 fn next_steps(program: &Path) {
     let program = program.display();
     let lab = std::env::args().next().unwrap_or_else(|| "nodens-lab".to_owned());
@@ -387,25 +368,5 @@ fn next_steps(program: &Path) {
     let width = steps.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
     for (command, why) in steps {
         term::out(&format!("    {command:width$}  {}", dim(&format!("# {why}"))));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_phase_is_invalid_for_its_own_reason() {
-        let late = || ["1 %".to_owned(), "2 %".to_owned()];
-        let verdict = |only_late, why: &str| Verdict {
-            invalid: vec![why.to_owned()],
-            only_late,
-            notes: Vec::new(),
-        };
-        let (valid, slow) = (Verdict::default(), verdict(true, "3 % of the queries left late"));
-        let dropped = verdict(false, "7 answers were dropped");
-        assert_eq!(spoilt([&valid, &valid], late()), None);
-        assert!(spoilt([&slow, &valid], late()).unwrap().contains("1 % and 2 % of the queries"));
-        assert_eq!(spoilt([&slow, &dropped], late()).unwrap(), "7 answers were dropped");
     }
 }
