@@ -42,12 +42,12 @@ pub const REFUSED_MAX: Duration = Duration::from_secs(300);
 pub const REFRESHES_AT_ONCE: usize = 128;
 /// Those of them that may be with one address before it has said something.
 pub const REFRESHES_UNHEARD: usize = 8;
-/// Between the first queries for two zones of which a version is here already: after a restart or a reload a hundred
-/// thousand zones would be asked for at once, and take the CPU while clients ask for them.
-pub const RESTORED_INTERVAL: Duration = Duration::from_micros(500);
-/// Attempts to get zones of which there is no version are made at that rate too, but for the first ones. After a pause
-/// those of so long may be made at once, as timers are late.
-pub const RETRIES_BURST: Duration = Duration::from_millis(10);
+/// Between the first queries for two zones of which a version is here already, and between two attempts to get a zone
+/// after one that has failed: after a restart a hundred thousand zones would be asked for at once, and take the CPU
+/// while clients ask for them.
+pub const PACED_INTERVAL: Duration = Duration::from_micros(500);
+/// After a pause those of so long may be asked for at once, as timers are late.
+pub const PACED_BURST: Duration = Duration::from_millis(10);
 /// A zone that expires within this time is asked for at once all the same.
 pub const RESTORED_MARGIN: Duration = Duration::from_secs(600);
 

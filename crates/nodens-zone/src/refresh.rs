@@ -79,6 +79,8 @@ pub struct Refresh {
     notified: Vec<usize>,
     /// No round begins before, also after a NOTIFY.
     rested_at: u64,
+    /// Whether it was restored, does not expire soon, and was not asked for since.
+    is_restored: bool,
 }
 
 impl Refresh {
@@ -97,6 +99,7 @@ impl Refresh {
             failures: 0,
             notified: Vec::new(),
             rested_at: 0,
+            is_restored: false,
         }
     }
 
@@ -111,18 +114,7 @@ impl Refresh {
         let left = kept_for(soa.timers()).saturating_sub(age);
         self.expires_at = Some(now_ns.saturating_add(nanoseconds(left)));
         self.state = State::Resting(now_ns);
-    }
-
-    /// Of a version that was restored: asks for it not before that time, unless it expires soon. False if it is to
-    /// be asked for at once.
-    fn postpone(&mut self, until: u64) -> bool {
-        let margin = nanoseconds(RESTORED_MARGIN);
-        let has_time = self.expires_at.is_some_and(|at| at > until.saturating_add(margin));
-        match &mut self.state {
-            State::Resting(at) if has_time => *at = until.max(*at),
-            _ => return false,
-        }
-        true
+        self.is_restored = left > RESTORED_MARGIN;
     }
 
     /// When there is something to do.
@@ -139,10 +131,12 @@ impl Refresh {
         }
     }
 
-    /// Whether the next attempt follows one that has failed, and nothing is served meanwhile.
-    fn is_retry(&self) -> bool {
-        let rests = matches!(self.state, State::Resting(_));
-        rests && self.serial.is_none() && self.failures > 0 && self.notified.is_empty()
+    /// Whether others may go first: the next attempt follows one that has failed, and nothing is served meanwhile, or
+    /// what is served was restored.
+    fn is_patient(&self) -> bool {
+        let rests = matches!(self.state, State::Resting(_)) && self.notified.is_empty();
+        let is_retry = self.serial.is_none() && self.failures > 0;
+        rests && (is_retry || self.is_restored)
     }
 
     /// What is to be done now. To be called until it gives nothing.
@@ -171,6 +165,7 @@ impl Refresh {
     /// Starts a round with this primary.
     fn begin(&mut self, primary: usize) {
         (self.asked, self.reached, self.refused, self.useless) = (0, false, 0, false);
+        self.is_restored = false;
         self.notified.retain(|other| *other != primary);
         match primary.checked_rem(self.primaries) {
             Some(primary) => self.ask(primary),

@@ -1,7 +1,7 @@
 //! The zones of a server in the order of their times.
 
 use super::{Action, End, Refresh, State, nanoseconds};
-use crate::limits::{REFRESHES_AT_ONCE, RESTORED_INTERVAL, RETRIES_BURST};
+use crate::limits::{PACED_BURST, PACED_INTERVAL, REFRESHES_AT_ONCE};
 use crate::serial::Serial;
 use foldhash::fast::RandomState;
 use nodens_wire::Name;
@@ -19,16 +19,14 @@ pub struct Schedule {
     pub(super) zones: HashMap<Arc<Name>, Entry, RandomState>,
     /// Zones by the time when a primary is to be asked.
     pub(super) due: BTreeSet<(u64, Arc<Name>)>,
-    /// Those of them whose last attempt has failed and of which there is no version.
-    pub(super) retries: BTreeSet<(u64, Arc<Name>)>,
+    /// The same of those that were restored, or whose last attempt has failed and of which there is no version.
+    pub(super) paced: BTreeSet<(u64, Arc<Name>)>,
     /// When the next of these is asked for.
-    retries_at: u64,
+    paced_at: u64,
     /// Zones by the time when they expire.
     pub(super) expiring: BTreeSet<(u64, Arc<Name>)>,
     /// Queries and transfers under way.
     pub(super) under_way: usize,
-    /// When the next zone that was restored is asked for.
-    restored_at: u64,
     /// Tokens given so far.
     tokens: u64,
 }
@@ -37,9 +35,9 @@ pub struct Schedule {
 pub(super) struct Entry {
     name: Arc<Name>,
     pub(super) refresh: Refresh,
-    /// Where it stands in [`Schedule::due`] or [`Schedule::retries`].
+    /// Where it stands in [`Schedule::due`] or [`Schedule::paced`].
     due_at: Option<u64>,
-    is_retry: bool,
+    is_paced: bool,
     /// Where it stands in [`Schedule::expiring`].
     expires_at: Option<u64>,
     under_way: bool,
@@ -50,20 +48,15 @@ pub(super) struct Entry {
 }
 
 impl Schedule {
-    /// Adds a zone, in the place of the one of that name. Those that were [restored](Refresh::restore) are asked for one
-    /// after the other, [`RESTORED_INTERVAL`] apart; NOTIFY has one asked for at once.
-    pub fn insert(&mut self, zone: impl Into<Arc<Name>>, mut refresh: Refresh) {
+    /// Adds a zone, in the place of the one of that name.
+    pub fn insert(&mut self, zone: impl Into<Arc<Name>>, refresh: Refresh) {
         let zone = zone.into();
         self.remove(&zone);
-        if refresh.postpone(self.restored_at) {
-            let at = refresh.next_request().unwrap_or_default();
-            self.restored_at = at.saturating_add(nanoseconds(RESTORED_INTERVAL));
-        }
         let entry = Entry {
             name: zone.clone(),
             refresh,
             due_at: None,
-            is_retry: false,
+            is_paced: false,
             expires_at: None,
             under_way: false,
             is_held: false,
@@ -81,8 +74,8 @@ impl Schedule {
     /// Forgets a zone.
     pub fn remove(&mut self, zone: &Name) {
         let Some(entry) = self.zones.remove(zone) else { return };
-        let Entry { name, mut due_at, is_retry, mut expires_at, under_way, .. } = entry;
-        let order = if is_retry { &mut self.retries } else { &mut self.due };
+        let Entry { name, mut due_at, is_paced, mut expires_at, under_way, .. } = entry;
+        let order = if is_paced { &mut self.paced } else { &mut self.due };
         put(order, &mut due_at, &name, None);
         put(&mut self.expiring, &mut expires_at, &name, None);
         self.under_way -= usize::from(under_way);
@@ -91,10 +84,10 @@ impl Schedule {
     /// See [`Refresh::next_deadline`].
     pub fn next_deadline(&self) -> Option<u64> {
         let due = self.due.first().filter(|_| self.has_room()).map(|(at, _)| *at);
-        let retry = self.retries.first().filter(|_| self.has_room());
-        let retry = retry.map(|(at, _)| self.retries_at.max(*at));
+        let paced = self.paced.first().filter(|_| self.has_room());
+        let paced = paced.map(|(at, _)| self.paced_at.max(*at));
         let expires_at = self.expiring.first().map(|(at, _)| *at);
-        due.into_iter().chain(retry).chain(expires_at).min()
+        due.into_iter().chain(paced).chain(expires_at).min()
     }
 
     /// Whether another query or transfer may be under way.
@@ -103,19 +96,20 @@ impl Schedule {
     }
 
     /// What is to be done now, for which zone. At most [`REFRESHES_AT_ONCE`] queries and transfers are
-    /// under way; what is due meanwhile waits for the end of one, but no zone is served for longer. Zones of which there is
-    /// no version after an attempt are asked for [`RESTORED_INTERVAL`] apart, unless a primary has sent NOTIFY.
+    /// under way; what is due meanwhile waits for the end of one, but no zone is served for longer. Zones that were
+    /// [restored](Refresh::restore), and those of which there is no version after an attempt, are asked for
+    /// [`PACED_INTERVAL`] apart, unless a primary has sent NOTIFY.
     /// [`Schedule::ended`] wants the token; [`Action::Expire`] does not end.
     pub fn poll(&mut self, now_ns: u64) -> Option<(Arc<Name>, Action, Token)> {
         loop {
             let due = self.due.first().filter(|_| self.has_room());
-            let may_retry = self.has_room() && self.retries_at <= now_ns;
-            let retry = self.retries.first().filter(|_| may_retry);
-            let mut next = self.expiring.first().into_iter().chain(due).chain(retry);
+            let may_pace = self.has_room() && self.paced_at <= now_ns;
+            let paced = self.paced.first().filter(|_| may_pace);
+            let mut next = self.expiring.first().into_iter().chain(due).chain(paced);
             let (_, zone) = next.find(|(at, _)| *at <= now_ns)?.clone();
-            if self.zones.get(&zone).is_some_and(|entry| entry.is_retry) {
-                let from = self.retries_at.max(now_ns.saturating_sub(nanoseconds(RETRIES_BURST)));
-                self.retries_at = from.saturating_add(nanoseconds(RESTORED_INTERVAL));
+            if self.zones.get(&zone).is_some_and(|entry| entry.is_paced) {
+                let from = self.paced_at.max(now_ns.saturating_sub(nanoseconds(PACED_BURST)));
+                self.paced_at = from.saturating_add(nanoseconds(PACED_INTERVAL));
             }
             let Some(action) = self.change(&zone, |refresh| refresh.poll(now_ns)).flatten() else {
                 continue;
@@ -167,17 +161,17 @@ impl Schedule {
     fn change<T>(&mut self, zone: &Name, change: impl FnOnce(&mut Refresh) -> T) -> Option<T> {
         let entry = self.zones.get_mut(zone)?;
         let result = change(&mut entry.refresh);
-        let Entry { name, refresh, due_at, is_retry, expires_at, .. } = entry;
-        let (mut from, mut to) = (&mut self.due, &mut self.retries);
-        if *is_retry {
+        let Entry { name, refresh, due_at, is_paced, expires_at, .. } = entry;
+        let (mut from, mut to) = (&mut self.due, &mut self.paced);
+        if *is_paced {
             std::mem::swap(&mut from, &mut to);
         }
-        if refresh.is_retry() == *is_retry {
+        if refresh.is_patient() == *is_paced {
             put(from, due_at, name, refresh.next_request());
         } else {
             put(from, due_at, name, None);
             put(to, due_at, name, refresh.next_request());
-            *is_retry = !*is_retry;
+            *is_paced = !*is_paced;
         }
         put(&mut self.expiring, expires_at, name, refresh.expires_at);
         let under_way = matches!(entry.refresh.state, State::UnderWay(_)) && !entry.is_held;

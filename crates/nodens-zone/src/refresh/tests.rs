@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::{BOOTSTRAP_MIN, REFRESHES_AT_ONCE, RESTORED_INTERVAL, RETRIES_BURST};
+use crate::limits::{BOOTSTRAP_MIN, PACED_BURST, PACED_INTERVAL, REFRESHES_AT_ONCE};
 use nodens_wire::Name;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -281,7 +281,7 @@ fn zones_that_are_not_there_are_asked_for_again_one_after_the_other() {
         schedule.ended(&zone, token, 0, End::Refused, 0);
     }
     let first = nanoseconds(BOOTSTRAP_MIN);
-    assert_eq!((schedule.next_deadline(), schedule.retries.len()), (Some(first), all));
+    assert_eq!((schedule.next_deadline(), schedule.paced.len()), (Some(first), all));
     let asked = |schedule: &mut Schedule, now: u64| {
         let next = || {
             let (zone, _, token) = schedule.poll(now)?;
@@ -290,12 +290,12 @@ fn zones_that_are_not_there_are_asked_for_again_one_after_the_other() {
         };
         std::iter::from_fn(next).collect::<Vec<_>>()
     };
-    let burst = (RETRIES_BURST.as_nanos() / RESTORED_INTERVAL.as_nanos()) as usize + 1;
+    let burst = (PACED_BURST.as_nanos() / PACED_INTERVAL.as_nanos()) as usize + 1;
     assert_eq!(asked(&mut schedule, first).len(), burst);
     let later = schedule.next_deadline().unwrap();
-    assert!(later > first && later <= first + nanoseconds(RESTORED_INTERVAL));
+    assert!(later > first && later <= first + nanoseconds(PACED_INTERVAL));
     // One that a primary has changed, and one that is new.
-    let changed = schedule.retries.last().unwrap().1.clone();
+    let changed = schedule.paced.last().unwrap().1.clone();
     schedule.notified(&changed, 0, None);
     schedule.insert(name(all), Refresh::new(1));
     let second = first + SECOND;
@@ -306,7 +306,7 @@ fn zones_that_are_not_there_are_asked_for_again_one_after_the_other() {
     for n in 0..=all {
         schedule.remove(&name(n));
     }
-    assert!(schedule.retries.is_empty() && schedule.due.is_empty());
+    assert!(schedule.paced.is_empty() && schedule.due.is_empty());
 }
 
 fn name(n: usize) -> Arc<Name> {
@@ -346,7 +346,7 @@ fn a_schedule_does_what_is_due_within_its_bound() {
 
 #[test]
 fn zones_that_were_restored_are_asked_for_one_after_the_other() {
-    let (mut schedule, interval) = (Schedule::default(), nanoseconds(RESTORED_INTERVAL));
+    let (mut schedule, interval) = (Schedule::default(), nanoseconds(PACED_INTERVAL));
     let root = Name::root();
     let soa = Soa::with(root.view(), 5, (&root, &root), [7, 7200, 900, 86_400, 5]);
     let restored = |second: u64, age| {
@@ -354,26 +354,36 @@ fn zones_that_were_restored_are_asked_for_one_after_the_other() {
         refresh.restore(second * SECOND, &soa, Duration::from_secs(age));
         refresh
     };
-    for n in 0..10 {
+    let all = 3000;
+    for n in 0..all {
         schedule.insert(name(n), restored(1, 0));
     }
     // One that may not be served for long, one that a primary has changed, and one that is not here.
-    schedule.insert(name(10), restored(1, 86_400 - 60));
-    schedule.insert(name(11), Refresh::new(1));
+    schedule.insert(name(all), restored(1, 86_400 - 60));
+    schedule.insert(name(all + 1), Refresh::new(1));
     schedule.notified(&name(9), 0, None);
-    let mut due = |now| -> Vec<_> {
-        std::iter::from_fn(|| schedule.poll(now)).map(|(zone, _, _)| zone.to_string()).collect()
+    let asked = |schedule: &mut Schedule, now| -> Vec<_> {
+        let next = || {
+            let (zone, _, token) = schedule.poll(now)?;
+            schedule.ended(&zone, token, now, done(7), 0);
+            Some(zone)
+        };
+        std::iter::from_fn(next).collect()
     };
-    let mut first = due(SECOND);
-    first.sort();
-    assert_eq!(first, ["z0.test.", "z10.test.", "z11.test.", "z9.test."]);
+    // Their reading has taken three seconds, for which nothing is made up.
+    let first = asked(&mut schedule, 4 * SECOND);
+    let burst = (PACED_BURST.as_nanos() / PACED_INTERVAL.as_nanos()) as usize + 1;
+    assert_eq!(first.len(), burst + 3);
+    assert!([all, all + 1, 9].iter().all(|n| first.contains(&name(*n))), "{first:?}");
     for n in 1..9 {
-        assert_eq!(due(SECOND + n * interval - 1), [""; 0]);
-        assert_eq!(due(SECOND + n * interval), [format!("z{n}.test.")]);
+        assert_eq!(asked(&mut schedule, 4 * SECOND + n * interval - 1), []);
+        assert_eq!(asked(&mut schedule, 4 * SECOND + n * interval).len(), 1);
     }
-    // Those that come later need not wait for times that have passed.
-    schedule.insert(name(12), restored(60, 0));
-    assert!(schedule.poll(60 * SECOND).is_some());
+    let rest = (5..2000).map(|ms| asked(&mut schedule, 4 * SECOND + ms * SECOND / 1000).len());
+    assert_eq!(burst + 3 + 8 + rest.sum::<usize>(), all + 2);
+    // The next time they are asked for when REFRESH says so.
+    assert_eq!(schedule.paced.len(), 0);
+    assert_eq!(asked(&mut schedule, 7300 * SECOND).len(), all + 2);
 }
 
 #[test]
