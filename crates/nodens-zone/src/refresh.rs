@@ -144,6 +144,7 @@ impl Refresh {
         if self.expires_at.is_some_and(|at| at <= now_ns) {
             // What a primary said of the version that is gone does not count.
             (self.expires_at, self.serial, self.reached) = (None, None, false);
+            self.is_restored = false;
             // Nothing is served until a primary answers: no pause is worth that.
             if matches!(self.state, State::Resting(_)) {
                 self.state = State::Resting(now_ns);
