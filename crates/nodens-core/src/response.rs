@@ -3,7 +3,7 @@
 use crate::stream::Stream;
 use nodens_wire::reader::WireError;
 use nodens_wire::shape::Traits;
-use nodens_wire::{Flags, Message, Rcode, edns, header};
+use nodens_wire::{Flags, Message, Rcode, Record, edns, header};
 
 /// What a zone of this server says by a response that cannot be seen in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub enum Known {
     /// The SOA record is that of the zone which has the alias, and says nothing of what the alias leads to.
     OtherSoa,
 }
+
+/// What the allocator adds to each allocation.
+const ALLOCATION_OCTETS: usize = 16;
 
 /// A response in wire form, and what goes into its OPT record.
 ///
@@ -118,4 +121,14 @@ impl Response {
     pub fn extended_error(&mut self, info_code: u16, extra_text: &str) {
         edns::push_extended_error(&mut self.options, info_code, extra_text);
     }
+}
+
+/// Octets of memory that records take which wait to become a part of a response.
+pub(crate) fn octets_of(records: &Vec<Record>) -> usize {
+    records.capacity() * size_of::<Record>() + records.iter().map(record_octets).sum::<usize>()
+}
+
+/// The same of one, beside its own place.
+pub(crate) fn record_octets(record: &Record) -> usize {
+    2 * ALLOCATION_OCTETS + record.owner.as_wire().len() + record.rdata.capacity()
 }

@@ -112,12 +112,12 @@ fn query(n: usize, is_long: bool, option: u16) -> Vec<u8> {
 
 /// Asks for many names of which the upstream answers none. Gives the most octets that were held meanwhile, and
 /// those that still are when all have ended.
-fn flood(bench: &mut Bench, is_long: bool, option: u16) -> (usize, usize) {
+fn flood(bench: &mut Bench, query: impl Fn(usize) -> Vec<u8>) -> (usize, usize) {
     let mut out = Vec::with_capacity(4096);
     let mut actions = Vec::with_capacity(16);
     let (before, mut most) = (octets(), 0);
     for n in 0..6_000 {
-        let request = query(n, is_long, option);
+        let request = query(n);
         assert_eq!(
             bench.worker.receive(bench.now, bench.client, &request, &mut out),
             Verdict::Pending
@@ -136,12 +136,20 @@ fn flood(bench: &mut Bench, is_long: bool, option: u16) -> (usize, usize) {
 
 /// Gives the octets that are still held when all have ended.
 fn check(directives: &str, is_long: bool, option: u16) -> usize {
+    check_with(directives, "", |n| query(n, is_long, option))
+}
+
+/// The same for these queries, where a cluster has these objects.
+fn check_with(directives: &str, objects: &str, query: impl Fn(usize) -> Vec<u8>) -> usize {
     let directives =
         format!(".:53 {{\n errors\n prometheus\n{directives}\n forward . 192.0.2.1\n}}");
     let mut bench = Bench::new(&directives);
+    if !objects.is_empty() {
+        bench.publish(objects, 1);
+    }
     bench.shared.set_pending_memory(MEMORY);
-    let (most, after) = flood(&mut bench, is_long, option);
-    let what = format!("{directives}: {is_long}, {option}: {most}, {after} afterwards");
+    let (most, after) = flood(&mut bench, query);
+    let what = format!("{directives}: {most}, {after} afterwards");
     assert!(most <= MEMORY, "{what}");
     assert!(most > MEMORY / 2, "far more could wait: {what}");
     let spare = SPARE_JOBS_MAX * SPARE_JOB_PLACES * PENDING_OCTETS;
@@ -162,4 +170,16 @@ fn long_queries_take_no_more_than_all_that_wait_may_and_give_it_back() {
     check(" dns64 {\n  allow_ipv4\n }", true, 0);
     check(" dns64 {\n  allow_ipv4\n }", true, 3_900);
     check(" rewrite edns0 local replace 0xfde9 abc", true, 3_900);
+}
+
+#[test]
+fn records_that_wait_for_the_target_of_an_alias_count() {
+    let _alone = alone();
+    let texts = "  additional \"{{ .Name }} 60 IN TXT a\"\n".repeat(60);
+    let alias = "  answer \"{{ .Name }} 60 IN CNAME x.{{ .Name }}example.\"\n";
+    check(&format!(" template IN AAAA test {{\n{alias}{texts} }}"), false, 0);
+    let ports: String = (0..100).map(|n| format!(" p{n}:tcp:{}", 8000 + n)).collect();
+    let objects = format!("namespace shop\nservice shop/media 10.0.0.1{ports} external=lb.test");
+    let directives = " kubernetes cluster.local\n k8s_external example.com";
+    check_with(directives, &objects, |_| request("media.shop.example.com. SRV +edns"));
 }

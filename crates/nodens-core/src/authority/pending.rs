@@ -4,7 +4,7 @@ use super::chain::Chain;
 use super::out::{Out, before_target, target};
 use crate::job::{Resolution, States};
 use crate::limits::ADDITIONAL_NAMES_MAX;
-use crate::response::{Known, Response};
+use crate::response::{Known, Response, octets_of};
 use nodens_wire::{Builder, Flags, Message, Name, NameRef, Rcode, Record, Section, Type};
 use nodens_zone::data::Data;
 use std::sync::Arc;
@@ -36,6 +36,11 @@ impl Pending {
         chain.prove(&mut out, qname, None);
         let Message { answer, authority: proofs, .. } = Message::parse(&wire).unwrap_or_default();
         Some(Self { data: data.clone(), answer, proofs, target })
+    }
+
+    /// Octets of memory that its records take.
+    pub(crate) fn octets(&self) -> usize {
+        size_of::<Self>() + octets_of(&self.answer) + octets_of(&self.proofs)
     }
 
     /// Writes the response with what the lookup of the target came to.

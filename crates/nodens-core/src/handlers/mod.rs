@@ -50,7 +50,10 @@ impl LookupState {
             Self::Autopath(state) => state.octets(),
             Self::Dynupdate(state) => state.octets(),
             Self::Rewrite(state) => state.octets(),
-            _ => 0,
+            Self::Template(state) => state.octets(),
+            Self::K8sExternal(state) => state.octets(),
+            Self::Authority(pending) => pending.octets(),
+            Self::None | Self::Dns64(_) | Self::Kubernetes(_) => 0,
         }
     }
 }

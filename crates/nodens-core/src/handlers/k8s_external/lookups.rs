@@ -8,6 +8,7 @@ use crate::lookup::compose::Octets;
 use crate::lookup::find::ports;
 use crate::lookup::name::Asked;
 use crate::lookup::records::weight;
+use crate::response::{octets_of, record_octets};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Section, Type};
 use std::collections::VecDeque;
@@ -42,7 +43,26 @@ pub(super) struct Facts<'a> {
     pub(super) ttls: (u32, u32),
 }
 
+impl super::State {
+    /// Octets of memory that a draft takes.
+    pub(crate) fn octets(&self) -> usize {
+        match self {
+            Self::Waiting(_) => 0,
+            Self::Lookups(draft) => draft.octets(),
+        }
+    }
+}
+
 impl Draft {
+    fn octets(&self) -> usize {
+        let ahead = self.rest.iter().map(|(_, piece)| match piece {
+            Piece::Record(record) => record_octets(record),
+            Piece::Lookup(name, _) => name.as_wire().len(),
+        });
+        let rest = self.rest.capacity() * size_of::<(Section, Piece)>() + ahead.sum::<usize>();
+        rest + octets_of(&self.answer) + octets_of(&self.additional)
+    }
+
     /// The draft for a question for A, AAAA or SRV; another type has no records.
     pub(super) fn new(q: &Resolution, facts: &Facts<'_>) -> Self {
         let mut draft = Self::default();

@@ -9,8 +9,9 @@ use crate::handler::{Cx, Event, Handle, Lookup, Resolution, Scope, Spec, Step};
 use crate::handlers::{Handler, LookupState};
 use crate::metadata;
 use crate::limits::REWRITTEN_CNAMES_MAX;
+use crate::response::octets_of;
 use nodens_corefile::{Directive, Error};
-use nodens_wire::{Class, Message, Name, NameRef, Rcode, Record, Type};
+use nodens_wire::{Class, Message, Name, NameRef, Rcode, Type};
 use rules::{Action, NameRule, Rule};
 
 mod config;
@@ -130,10 +131,7 @@ impl CnameState {
     pub(crate) fn octets(&self) -> usize {
         let Self::Target(message) = self else { return 0 };
         let sections = [&message.answer, &message.authority, &message.additional];
-        let len = |record: &Record| {
-            size_of::<Record>() + record.owner.as_wire().len() + record.rdata.len()
-        };
-        sections.into_iter().flatten().map(len).sum()
+        sections.into_iter().map(octets_of).sum()
     }
 }
 

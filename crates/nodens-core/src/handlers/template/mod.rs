@@ -13,6 +13,7 @@ use crate::handler::{Cx, Event, Handle, Lookup, Scope, Spec, Step};
 use crate::handlers::{Handler, LookupState};
 use crate::metadata::Source;
 use crate::metrics::LazyCounters;
+use crate::response::octets_of;
 use nodens_zone::presentation;
 use crate::zones::{Fallthrough, Zones};
 use data::Data;
@@ -173,6 +174,11 @@ impl Template {
 }
 
 impl State {
+    /// Octets of memory that its records take.
+    pub(crate) fn octets(&self) -> usize {
+        self.records.iter().map(octets_of).sum()
+    }
+
     /// Puts the answers of a lookup behind the alias that led to it.
     fn take_answers(&mut self, response: Option<crate::response::Response>) {
         let written = response.filter(|response| response.written);
