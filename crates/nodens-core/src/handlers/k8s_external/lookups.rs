@@ -11,7 +11,7 @@ use crate::lookup::records::weight;
 use crate::response::{octets_of, record_octets};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Section, Type};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 
 /// A response that is being put together.
@@ -80,7 +80,7 @@ impl Draft {
     }
 
     fn add(&mut self, section: Section, piece: Piece) {
-        // Each service has a few, however many ports there are.
+        // Each service has a few places.
         if !self.rest.iter().any(|(s, known)| *s == section && *known == piece) {
             self.rest.push_back((section, piece));
         }
@@ -112,30 +112,37 @@ impl Draft {
         let asked = facts.asked;
         let ports = || ports(&facts.service.ports, asked.port, asked.protocol);
         let weight = weight(ports().count() * facts.service.external.len()).to_be_bytes();
+        // A number can be that of several protocols. There may be thousands: none is searched for.
+        let mut known = HashSet::new();
+        let numbers: Vec<u16> = ports().flatten().filter(|port| known.insert(*port)).collect();
         let mut own = Octets::<NAME_LEN_MAX>::new();
         own.push(asked.key);
         own.push(facts.zone.as_wire());
+        let mut targets: Vec<Name> = Vec::new();
         for place in &facts.service.external {
             let target = match place {
                 External::Address(_) => own.name().map(NameRef::to_name),
                 External::Host(host) => Name::parse(host).ok(),
             };
-            let Some(target) = target else { continue };
-            for port in ports().flatten() {
-                let numbers = [[0, 0], weight, port.to_be_bytes()].concat();
-                let rdata = [&numbers, target.as_wire()].concat();
-                let record = record(q.qname.clone(), Type::SRV, ttl, rdata);
-                self.add(Section::Answer, Piece::Record(record));
-                match place {
-                    External::Address(address) => {
-                        let record = address_record(target.clone(), *address, address_ttl);
-                        self.add(Section::Additional, Piece::Record(record));
-                    }
-                    External::Host(_) => {
-                        for qtype in [Type::A, Type::AAAA] {
-                            let lookup = Piece::Lookup(target.clone(), qtype);
-                            self.add(Section::Additional, lookup);
-                        }
+            let Some(target) = target.filter(|_| !numbers.is_empty()) else { continue };
+            if !targets.contains(&target) {
+                self.rest.extend(numbers.iter().map(|port| {
+                    let fields = [[0, 0], weight, port.to_be_bytes()].concat();
+                    let rdata = [&fields, target.as_wire()].concat();
+                    let record = record(q.qname.clone(), Type::SRV, ttl, rdata);
+                    (Section::Answer, Piece::Record(record))
+                }));
+                targets.push(target.clone());
+            }
+            match place {
+                External::Address(address) => {
+                    let record = address_record(target, *address, address_ttl);
+                    self.add(Section::Additional, Piece::Record(record));
+                }
+                External::Host(_) => {
+                    for qtype in [Type::A, Type::AAAA] {
+                        let lookup = Piece::Lookup(target.clone(), qtype);
+                        self.add(Section::Additional, lookup);
                     }
                 }
             }
