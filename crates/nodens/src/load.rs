@@ -73,11 +73,11 @@ pub(crate) struct Loaded {
 pub(crate) fn read(flags: &Flags) -> Result<Source, LoadError> {
     match flags.conf.as_str() {
         "stdin" => {
-            let mut text = String::new();
+            let mut octets = Vec::new();
             std::io::stdin()
-                .read_to_string(&mut text)
+                .read_to_end(&mut octets)
                 .map_err(|error| LoadError::Unreadable { name: "stdin".into(), error })?;
-            Ok(Source::new("stdin", text, None))
+            Ok(Source::new("stdin", text_of(&octets), None))
         }
         "" => match read_file(DEFAULT_FILE) {
             Err(LoadError::Unreadable { error, .. })
@@ -93,12 +93,14 @@ pub(crate) fn read(flags: &Flags) -> Result<Source, LoadError> {
 
 fn read_file(name: &str) -> Result<Source, LoadError> {
     match std::fs::read(name) {
-        Ok(bytes) => {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            Ok(Source::new(name, text, Some(PathBuf::from(name))))
-        }
+        Ok(bytes) => Ok(Source::new(name, text_of(&bytes), Some(PathBuf::from(name)))),
         Err(error) => Err(LoadError::Unreadable { name: name.to_owned(), error }),
     }
+}
+
+/// A Corefile's text, wherever it came from. Octets that are not UTF-8, as in a comment, become U+FFFD.
+fn text_of(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
 }
 
 /// Parses a Corefile that is to replace a running one. One without any server block is refused:
@@ -159,7 +161,7 @@ fn rejected(error: &Error, source: &Source) -> LoadError {
     let text = if file == source.name {
         source.text.clone()
     } else {
-        std::fs::read_to_string(file).unwrap_or_default()
+        text_of(&std::fs::read(file).unwrap_or_default())
     };
     LoadError::Rejected(error.render(&text).trim_end().to_owned())
 }

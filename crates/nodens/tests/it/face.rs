@@ -56,6 +56,18 @@ fn check_says_where_and_what() {
 }
 
 #[test]
+fn a_corefile_on_standard_input_may_have_what_a_file_may_have() {
+    let folder = Folder::new("octets");
+    let conf = folder.write("Corefile", "");
+    std::fs::write(&conf, b"# M\xfcller\n.:53 {\n whoami\n}\n").unwrap();
+    for name in [conf.as_os_str(), "stdin".as_ref()] {
+        let input = std::fs::File::open(&conf).unwrap();
+        let output = nodens().arg("-check").arg("-conf").arg(name).stdin(input).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn effective_shows_the_order_of_action_and_the_origin() {
     let folder = Folder::new("effective");
     let common = folder.write("common", "errors\n");
