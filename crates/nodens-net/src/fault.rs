@@ -44,6 +44,12 @@ pub(crate) fn handshake_timeout(network: &str, upstream: SocketAddr) -> String {
     format!("dial {network} {upstream}: tls handshake: i/o timeout")
 }
 
+/// `dial tcp 127.0.0.1:443: http2 settings: i/o timeout`, where the upstream has not sent the frame that it has to
+/// begin with (RFC 9113 section 3.4)
+pub(crate) fn settings_timeout(network: &str, upstream: SocketAddr) -> String {
+    format!("dial {network} {upstream}: http2 settings: i/o timeout")
+}
+
 /// `read udp 127.0.0.1:4242->127.0.0.1:53: read: connection refused`
 pub(crate) fn read(
     network: &str,

@@ -211,9 +211,10 @@ impl Stream {
     /// That it was not made in time.
     pub(super) fn dial_timeout(&self) -> String {
         let address = self.upstream.key.address;
-        match self.dialled {
-            true => fault::handshake_timeout("tcp", address),
-            false => fault::dial_timeout("tcp", address),
+        match (self.dialled, self.connected) {
+            (false, _) => fault::dial_timeout("tcp", address),
+            (true, false) => fault::handshake_timeout("tcp", address),
+            (true, true) => fault::settings_timeout("tcp", address),
         }
     }
 
@@ -447,6 +448,18 @@ mod tests {
         assert_eq!(stream.standing(Now::default(), None), Some(Standing::InTheMaking));
         stream.http.as_mut().unwrap().receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
         assert_eq!(stream.standing(Now::default(), None), Some(Standing::Made));
+    }
+
+    #[test]
+    fn an_upstream_that_does_not_speak_is_not_said_to_fail_at_tls() {
+        let (_listener, mut stream) = stream_of(ListenerKind::Grpc, Settings::default());
+        let text = |stream: &Stream| stream.dial_timeout();
+        let address = stream.upstream.key.address;
+        assert_eq!(text(&stream), format!("dial tcp {address}: i/o timeout"));
+        stream.dialled = true;
+        assert_eq!(text(&stream), format!("dial tcp {address}: tls handshake: i/o timeout"));
+        stream.connected = true;
+        assert_eq!(text(&stream), format!("dial tcp {address}: http2 settings: i/o timeout"));
     }
 
     #[test]
