@@ -5,7 +5,7 @@ use super::find::{Found, Naming, Scratch};
 use crate::job::{Resolution, States};
 use nodens_wire::builder::pointer_to;
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{Builder, Class, HEADER_LEN, NameRef, Rcode, Section, Type};
+use nodens_wire::{Builder, Class, HEADER_LEN, NameRef, Rcode, Section, Type, WireError};
 use std::net::IpAddr;
 
 /// The longest RDATA written here: that of SOA with two names.
@@ -96,12 +96,23 @@ pub(crate) fn address(
     address: IpAddr,
 ) {
     // What does not fit into a message is left out; over UDP it is cut long before.
-    _ = match address {
+    _ = fit_address(builder, section, owner, ttl, address);
+}
+
+/// The same, with an error where the message is full.
+fn fit_address(
+    builder: &mut Builder<'_>,
+    section: Section,
+    owner: NameRef<'_>,
+    ttl: u32,
+    address: IpAddr,
+) -> Result<(), WireError> {
+    match address {
         IpAddr::V4(v4) => builder.record(section, owner, (Type::A, Class::IN, ttl), &v4.octets()),
         IpAddr::V6(v6) => {
             builder.record(section, owner, (Type::AAAA, Class::IN, ttl), &v6.octets())
         }
-    };
+    }
 }
 
 /// Writes the addresses found under QNAME.
@@ -123,7 +134,7 @@ pub(crate) fn addresses(builder: &mut Builder<'_>, ttl: u32, found: &[Found]) {
 /// Writes SRV records for what was found, and the addresses of their targets.
 ///
 /// All have priority 0; the weight is 100 in all, the same for each. Endpoints with one name are
-/// one record per port.
+/// one record per port. What comes behind the end of a full message is not looked at.
 pub(crate) fn services(
     builder: &mut Builder<'_>,
     owner: NameRef<'_>,
@@ -157,7 +168,10 @@ pub(crate) fn services(
         rdata.push(&port.to_be_bytes());
         rdata.push(target);
         let fields = (Type::SRV, Class::IN, ttl);
-        _ = builder.record(Section::Answer, owner, fields, rdata.as_slice());
+        if builder.record(Section::Answer, owner, fields, rdata.as_slice()).is_err() {
+            // Thousands of endpoints with several ports would cost many times as much as fits.
+            return;
+        }
     }
     distinct.begin(found.len());
     for (index, one) in found.iter().enumerate().filter(|(_, one)| one.port.is_some()) {
@@ -168,8 +182,9 @@ pub(crate) fn services(
         };
         if distinct.is_new(index, (target, one.address), same)
             && let Some(target) = name.name()
+            && fit_address(builder, Section::Additional, target, address_ttl, one.address).is_err()
         {
-            address(builder, Section::Additional, target, address_ttl, one.address);
+            return;
         }
     }
 }

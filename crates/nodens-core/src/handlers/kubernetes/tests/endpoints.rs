@@ -1,6 +1,8 @@
 //! Headless services and names of endpoints, by zone too.
 
 use super::*;
+use crate::job::Transport;
+use nodens_wire::Flags;
 
 #[test]
 fn a_headless_service_has_the_addresses_of_its_endpoints() {
@@ -167,4 +169,21 @@ fn without_the_option_there_are_no_zonal_names() {
     let mut bench = unpublished("");
     bench.publish(ZONAL, SERIAL);
     is_no_name(&mut bench, &["us-2a.pin._zone.db.shop.svc.cluster.local A"]);
+}
+
+#[test]
+fn nothing_is_looked_at_behind_the_end_of_a_full_message() {
+    let ports: String = (0..5).map(|n| format!(" p{n}:tcp:{}", 8000 + n)).collect();
+    let mut objects = format!("namespace shop\nheadless shop/many{ports}\n");
+    for slice in 0..10 {
+        let addresses: String = (0..100).map(|n| format!(" 10.9.{slice}.{n}")).collect();
+        objects += &format!("slice shop/many/{slice}{ports} --{addresses}\n");
+    }
+    let mut bench = Bench::new(".:53 {\n kubernetes cluster.local\n}");
+    bench.publish(&objects, 1);
+    bench.client.transport = Transport::Tcp;
+    let message = bench.ask("many.shop.svc.cluster.local SRV");
+    assert!(message.flags.has(Flags::TC));
+    // There would be room for an address or two: who looks for them goes through all endpoints with all ports.
+    assert!(message.answer.len() > 1000 && message.additional.is_empty());
 }
