@@ -51,19 +51,19 @@ pub(crate) struct Args {
     rate: f64,
     /// How queries are spread: uniform, poisson, bursty:SHAPE (Gamma distributed gaps, the lower
     /// the shape the burstier), on-off:ON/OFF (as 100ms/900ms).
-    #[arg(long, value_name = "PROCESS", default_value = "poisson")]
+    #[arg(long, value_name = "PROCESS", default_value = "poisson", conflicts_with = "closed_loop")]
     arrivals: Arrivals,
     /// One rate after the other instead of one rate: 1000:10s,5k:10s.
-    #[arg(long, value_name = "RATE:TIME,…", conflicts_with_all = ["rate", "duration", "closed_loop"])]
+    #[arg(long, value_name = "RATE:TIME,…", conflicts_with_all = ["rate", "duration", "closed_loop", "original_timing"])]
     steps: Option<String>,
     /// From one rate to another over the duration: 1000:50k.
-    #[arg(long, value_name = "RATE:RATE", conflicts_with_all = ["rate", "steps", "closed_loop"])]
+    #[arg(long, value_name = "RATE:RATE", conflicts_with_all = ["rate", "steps", "closed_loop", "original_timing"])]
     ramp: Option<String>,
     /// Keep this many queries in flight per client instead of a rate (closed loop, for maxima).
     #[arg(short = 'q', long, value_name = "WINDOW", conflicts_with = "rate")]
     closed_loop: Option<usize>,
     /// How long to send, as 10s or 5min; a bare number is seconds.
-    #[arg(short = 'l', long, value_name = "TIME", default_value = "10s", value_parser = lab_units::seconds)]
+    #[arg(short = 'l', long, value_name = "TIME", default_value = "10s", value_parser = lab_units::seconds, conflicts_with = "original_timing")]
     duration: u64,
     /// Stop after this many queries.
     #[arg(short = 'n', long)]
@@ -286,6 +286,9 @@ fn config(args: &Args) -> Result<Config> {
         (None, Some(ramp)) => Profile::ramp(ramp, args.duration).context("--ramp")?,
         (None, None) => Profile::Constant,
     };
+    if args.kernel_stamps {
+        args.transport.expect_udp("--kernel-stamps")?;
+    }
     let (transport, server, mix, streams) = args.transport.read(&args.server)?;
     let mut config = Config {
         server,

@@ -24,7 +24,7 @@ use std::time::Duration;
 struct Line {
     #[arg(short = 'Q', long, default_value = "1000", value_parser = lab_units::rate)]
     rate: f64,
-    #[arg(long, default_value = "poisson")]
+    #[arg(long, default_value = "poisson", conflicts_with = "closed_loop")]
     arrivals: Arrivals,
     #[arg(short = 'q', long, conflicts_with = "rate")]
     closed_loop: Option<usize>,

@@ -1,6 +1,7 @@
 //! Which queries `load` asks: from a file, from a template, or made.
 
 mod captured;
+mod check;
 mod files;
 mod lookups;
 
@@ -14,6 +15,7 @@ use lab_workload::tsig::Key;
 use lab_workload::{Style, Template, TypeMix};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, Type};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -28,6 +30,11 @@ const MADE_MAX: usize = 20 << 20;
 const WARM_UP_WINDOW: usize = 2;
 /// The longest warm-up.
 const WARM_UP_MAX: Duration = Duration::from_secs(120);
+/// Different names that are made by default.
+const COUNT: usize = 10_000;
+/// What names that are made end with by default.
+const SUFFIX: &str = "example.";
+
 /// Arguments for the queries to send.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Queries")]
@@ -36,7 +43,7 @@ pub(crate) struct Questions {
     #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["workload", "template"])]
     names: Option<PathBuf>,
     /// The file has messages, each after its length in two octets (as dnsperf -B).
-    #[arg(short = 'B', long, requires = "names", conflicts_with_all = ["edns", "dnssec", "edns_option"])]
+    #[arg(short = 'B', long, requires = "names", conflicts_with_all = ["search", "qtype"])]
     binary: bool,
     /// The file has dynamic updates (as dnsperf -u): a zone, require, prohibit, add, delete, send.
     #[arg(
@@ -76,14 +83,14 @@ pub(crate) struct Questions {
     /// Queries to make if there is neither file nor template.
     #[arg(short, long, value_enum, default_value = "cluster")]
     workload: Built,
-    /// Suffix of made names, but for the cluster mix and templates.
-    #[arg(long, default_value = "example.")]
-    suffix: Name,
-    /// How many different made names, but for the cluster mix and unique names.
-    #[arg(long, default_value_t = 10_000)]
-    count: usize,
+    /// Suffix of the names of -w zipf, uniform and unique [default: example.].
+    #[arg(long, value_name = "NAME")]
+    suffix: Option<Name>,
+    /// How many different names -w zipf and uniform make, or a template of which names repeat [default: 10000].
+    #[arg(long, value_name = "NAMES")]
+    count: Option<usize>,
     /// Types to ask for with their weights, as A=70,AAAA=25,HTTPS=5 or A,AAAA [default: A]. Lines of a
-    /// file that have a type keep it.
+    /// file that have a type keep it, and so does the cluster mix.
     #[arg(long, value_name = "MIX")]
     qtype: Option<TypeMix>,
     /// Look the names of the file or template up as a stub resolver with this search list does, as
@@ -109,9 +116,9 @@ pub(crate) struct Questions {
     /// Send EDNS.
     #[arg(short, long)]
     edns: bool,
-    /// Octets of UDP payload announced with EDNS.
-    #[arg(long, value_name = "OCTETS", default_value_t = lab_workload::edns::UDP_SIZE)]
-    edns_size: u16,
+    /// Send EDNS that announces this many octets of UDP payload [default: 1232].
+    #[arg(long, value_name = "OCTETS")]
+    edns_size: Option<u16>,
     /// Send EDNS with the DO bit.
     #[arg(short = 'D', long)]
     dnssec: bool,
@@ -164,6 +171,7 @@ pub(crate) struct Run {
 impl Questions {
     /// Makes or reads the queries. Faults of files are written to standard error.
     pub(crate) fn workload(&self, run: &Run) -> Result<Workload> {
+        self.check()?;
         let style = self.style(run.seed)?;
         let mut workload = match (&self.names, &self.template) {
             _ if !self.search.is_empty() => self.lookups(&style, run)?,
@@ -227,7 +235,8 @@ impl Questions {
     /// Where the queries come from, in a few words.
     pub(crate) fn source(&self) -> String {
         let types: Vec<_> = self.qtype().types().map(|qtype| qtype.to_string()).collect();
-        let (count, types) = (term::count(self.count as u64), types.join(", "));
+        let (count, types) = (term::count(self.count() as u64), types.join(", "));
+        let suffix = self.suffix().map_or_else(|_| String::new(), |suffix| suffix.to_string());
         if let Some(path) = &self.capture {
             let speed = match self.original_timing {
                 true => format!(", {} times as fast as recorded", self.speed),
@@ -243,13 +252,13 @@ impl Questions {
                 "pods of a Kubernetes node with their search lists".to_owned()
             }
             (None, None, Built::Zipf) => {
-                format!("{count} names under {} by Zipf's law, {types}", self.suffix)
+                format!("{count} names under {suffix} by Zipf's law, {types}")
             }
             (None, None, Built::Uniform) => {
-                format!("{count} names under {} evenly, {types}", self.suffix)
+                format!("{count} names under {suffix} evenly, {types}")
             }
             (None, None, Built::Unique) => {
-                format!("a new name under {} each time, {types}", self.suffix)
+                format!("a new name under {suffix} each time, {types}")
             }
         };
         let source = if self.search.is_empty() {
@@ -272,8 +281,20 @@ impl Questions {
         self.qtype.clone().unwrap_or_else(|| TypeMix::only(Type::A))
     }
 
+    fn count(&self) -> usize {
+        self.count.unwrap_or(COUNT)
+    }
+
+    fn suffix(&self) -> Result<Cow<'_, Name>> {
+        Ok(match &self.suffix {
+            Some(suffix) => Cow::Borrowed(suffix),
+            None => Cow::Owned(Name::parse(SUFFIX)?),
+        })
+    }
+
     fn style(&self, seed: u64) -> Result<Style> {
-        let mut edns = Edns::new(self.edns_size, self.dnssec);
+        let size = self.edns_size.unwrap_or(lab_workload::edns::UDP_SIZE);
+        let mut edns = Edns::new(size, self.dnssec);
         for option in &self.edns_option {
             edns.push(option)?;
         }
@@ -286,7 +307,7 @@ impl Questions {
         if let Some(subnets) = self.ecs {
             edns.set_subnets(subnets);
         }
-        let asked = self.edns || edns != Edns::default();
+        let asked = self.edns || self.edns_size.is_some() || edns != Edns::default();
         Ok(Style { edns: asked.then_some(edns), ..Style::default() })
     }
 
@@ -296,13 +317,14 @@ impl Questions {
             return Ok(Workload::generate(seed, template, self.qtype(), style));
         }
         // What can be asked again is a set of names that is known beforehand.
-        let names = (0..self.count as u64).map(|n| Ok(template.name(seed, n)));
+        let names = (0..self.count() as u64).map(|n| Ok(template.name(seed, n)));
         self.drawn(names, style, seed, |workload| workload.shuffle_groups(ORDER_LEN, &self.qtype()))
     }
 
     fn made(&self, style: &Style, run: &Run) -> Result<Workload> {
+        let suffix = self.suffix()?;
         let numbered = || {
-            (0..self.count).map(|n| Ok(Name::parse(&format!("name{n}"))?.join(self.suffix.view())?))
+            (0..self.count()).map(|n| Ok(Name::parse(&format!("name{n}"))?.join(suffix.view())?))
         };
         match self.workload {
             Built::Cluster => {
@@ -318,11 +340,11 @@ impl Questions {
             }
             Built::Unique => {
                 let mut workload = Workload::new(run.seed);
-                if self.suffix.as_wire().len() > NAME_LEN_MAX - 17 {
+                if suffix.as_wire().len() > NAME_LEN_MAX - 17 {
                     bail!("--suffix leaves no room for a label of 16 octets");
                 }
                 for qtype in self.qtype().types() {
-                    workload.push_question(self.suffix.view(), qtype, style);
+                    workload.push_question(suffix.view(), qtype, style);
                 }
                 workload.shuffle_groups(ORDER_LEN, &self.qtype());
                 workload.set_hit_rate(0.0);
@@ -345,8 +367,9 @@ impl Questions {
         seed: u64,
         order: impl FnOnce(&mut Workload),
     ) -> Result<Workload> {
-        if self.count == 0 || self.count.saturating_mul(self.qtype().types().len()) > MADE_MAX {
-            bail!("--count {}, expected 1 to {MADE_MAX} names and types together", self.count);
+        let count = self.count();
+        if count == 0 || count.saturating_mul(self.qtype().types().len()) > MADE_MAX {
+            bail!("--count {count}, expected 1 to {MADE_MAX} names and types together");
         }
         let mut workload = Workload::new(seed);
         for name in names {

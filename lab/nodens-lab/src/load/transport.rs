@@ -54,9 +54,9 @@ pub(crate) struct TransportArgs {
     /// Send queries before the handshake is over where a ticket allows it (0-RTT, doq and doh3).
     #[arg(long)]
     early_data: bool,
-    /// Path of DNS over HTTPS.
-    #[arg(long, value_name = "PATH", default_value = "/dns-query")]
-    doh_path: String,
+    /// Path of DNS over HTTPS [default: /dns-query].
+    #[arg(long, value_name = "PATH")]
+    doh_path: Option<String>,
     /// How DNS over HTTPS carries queries.
     #[arg(long, value_enum, default_value = "get")]
     doh_method: DohMethod,
@@ -134,13 +134,26 @@ impl TransportArgs {
         Ok((transport, address, mix, self.streams(server)?))
     }
 
+    /// The transports of the load.
+    fn used(&self) -> Vec<Transport> {
+        match &self.mix {
+            Some(mix) => mix.0.iter().map(|(transport, ..)| *transport).collect(),
+            None => vec![self.mode],
+        }
+    }
+
+    /// Refuses an option that only datagrams have.
+    pub(super) fn expect_udp(&self, flag: &str) -> Result<()> {
+        let used = self.used();
+        if !used.contains(&Transport::Udp) {
+            bail!("{}", no_effect(flag, &used, "udp"));
+        }
+        Ok(())
+    }
+
     /// Refuses what no transport of the load has: the numbers would be those of another load than was meant.
     fn check(&self) -> Result<()> {
-        let mix = self.mix.iter().flat_map(|mix| &mix.0).map(|(transport, ..)| *transport);
-        let mut used: Vec<Transport> = mix.collect();
-        if used.is_empty() {
-            used.push(self.mode);
-        }
+        let used = self.used();
         let has = |is: fn(Transport) -> bool| used.iter().any(|transport| is(*transport));
         let connected = (has(|one| one != Transport::Udp), "a transport with connections, as tcp");
         let encrypted = (has(Transport::is_encrypted), "an encrypted transport, as dot");
@@ -156,12 +169,11 @@ impl TransportArgs {
             ("--tls-sni", self.tls_sni.is_some(), encrypted),
             ("--no-resumption", self.no_resumption, encrypted),
             ("--early-data", self.early_data, quic),
+            ("--doh-path", self.doh_path.is_some(), https),
             ("--doh-method", matches!(self.doh_method, DohMethod::Post), https),
         ] {
             if is_given && !is_used {
-                let names: Vec<String> = used.iter().map(ToString::to_string).collect();
-                let names = names.join(" and ");
-                bail!("{flag} has no effect on {names}, expected -m or --mix with {of}");
+                bail!("{}", no_effect(flag, &used, of));
             }
         }
         Ok(())
@@ -188,7 +200,7 @@ impl TransportArgs {
                 early_data: self.early_data,
             },
             doh: Doh {
-                path: self.doh_path.clone(),
+                path: self.doh_path.clone().unwrap_or_else(|| Doh::default().path),
                 method: match self.doh_method {
                     DohMethod::Get => Method::Get,
                     DohMethod::Post => Method::Post,
@@ -196,6 +208,13 @@ impl TransportArgs {
             },
         })
     }
+}
+
+/// Why an option is refused.
+fn no_effect(flag: &str, used: &[Transport], expected: &str) -> String {
+    let names: Vec<String> = used.iter().map(ToString::to_string).collect();
+    let names = names.join(" and ");
+    format!("{flag} has no effect on {names}, expected -m or --mix with {expected}")
 }
 
 #[cfg(test)]

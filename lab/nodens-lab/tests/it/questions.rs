@@ -179,6 +179,23 @@ fn queries_are_made_or_refused_with_the_reason() {
         ),
         (&["-B", "-d", names, "--strict"], "names: octet 0: message of 28526 octets"),
         (&["--search", "a.example"], "--search needs -d or --template"),
+        (&["--suffix", "a."], "--suffix has no effect on the cluster mix"),
+        (&["-d", names, "--suffix", "a."], "--suffix has no effect on the queries of a file"),
+        (
+            &["-w", "unique", "--count", "5"],
+            "--count has no effect on names that are all different",
+        ),
+        (&["--template", "{seq}", "--count", "5"], "--count has no effect on a template"),
+        (&["--qtype", "AAAA"], "--qtype has no effect on the cluster mix"),
+        (&["-w", "unique", "--hit-rate", "0.5"], "--hit-rate has no effect on names that are all"),
+        (&["--capture", names, "-D"], "--dnssec has no effect on the queries of a capture"),
+        (
+            &["-B", "-d", names, "--ecs", "10.0.0.0/8"],
+            "--ecs has no effect on the queries of a file",
+        ),
+        (&["-B", "-d", names, "--search", "a."], "cannot be used with"),
+        (&["-m", "tcp", "--kernel-stamps"], "--kernel-stamps has no effect on tcp, expected -m"),
+        (&["-m", "dot", "--doh-path", "/x"], "--doh-path has no effect on dot"),
     ] {
         let output = load(arguments);
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
