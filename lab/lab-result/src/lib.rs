@@ -24,6 +24,7 @@ mod layout;
 mod merge;
 pub mod search;
 mod setting;
+mod sound;
 mod store;
 pub mod tuning;
 mod workers;

@@ -60,6 +60,16 @@ pub enum ReadError {
         /// What is wrong.
         message: String,
     },
+    /// Its numbers contradict each other.
+    #[error("{}: field `{field}` {message}: the file was changed since it was written", path.display())]
+    Sum {
+        /// The file.
+        path: PathBuf,
+        /// Path of the field, as `seconds[3].sent`.
+        field: String,
+        /// What is wrong.
+        message: String,
+    },
     /// A field is missing or has a value that it cannot have.
     #[error("{}: line {line}, field `{field}`: {message}", path.display())]
     Field {
@@ -139,7 +149,13 @@ pub fn read(path: &Path) -> Result<ResultFile, ReadError> {
 
 /// Reads the text of a file; `path` is for messages only.
 pub fn from_json(path: &Path, octets: &[u8]) -> Result<ResultFile, ReadError> {
-    read_versioned(path, octets, SCHEMA_OLDEST..=SCHEMA)
+    let result = read_versioned(path, octets, SCHEMA_OLDEST..=SCHEMA)?;
+    crate::sound::check(&result).map_err(|fault| ReadError::Sum {
+        path: path.to_owned(),
+        field: fault.field,
+        message: fault.message,
+    })?;
+    Ok(result)
 }
 
 /// What a file says it is: `search`, `comparison`; nothing for the result of a load.
