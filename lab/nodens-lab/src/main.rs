@@ -2,7 +2,7 @@
 //!
 //! One folder or file per subcommand; what they share is here: [`term`] (what people look at),
 //! [`child`] (servers that this program starts and ends), [`authority`] (a small upstream inside
-//! this process), [`stop`] (Ctrl-C).
+//! this process), [`interrupt`] (Ctrl-C).
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod fresh;
 mod given;
 mod hold;
 mod http;
+mod interrupt;
 mod listen;
 mod load;
 mod merge;
@@ -42,7 +43,6 @@ mod zones;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Exit code of a run whose numbers the generator declared INVALID.
@@ -110,7 +110,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = stop().and_then(|stop| run(&stop));
+    let result = interrupt::flag().and_then(|stop| run(&stop));
     result.unwrap_or_else(|error| {
         eprintln!("nodens-lab: {}", told(&error));
         ExitCode::FAILURE
@@ -153,16 +153,6 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::BenchLab(args) => bench_lab::run(&args, stop),
         Command::KeepSettings => tune::keep(),
     }
-}
-
-/// A flag that Ctrl-C or SIGTERM sets; the second one ends the program at once.
-fn stop() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
 }
 
 #[cfg(test)]

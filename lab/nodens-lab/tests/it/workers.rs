@@ -3,6 +3,8 @@
 use crate::load::json;
 use crate::{Echo, lab};
 use lab_result::ResultFile;
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -166,4 +168,52 @@ fn what_cannot_be_shared_is_refused() {
     let manifest = lab(&["load", "-Q", "1M", "--workers", "4", "--print-job", "lab:1"]).stdout;
     let manifest = String::from_utf8(manifest).unwrap();
     assert!(manifest.contains("completions: 4") && manifest.contains("- \"1M\""), "{manifest}");
+}
+
+/// A load of which a query has arrived, and which has a group of processes of its own.
+fn begun(more: &[&str]) -> std::process::Child {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    let child = Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
+        .args(["load", "-p", &port, "-Q", "200", "-l", "600", "-t", "60", "--json"])
+        .args(["--no-version"])
+        .args(more)
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    server.recv(&mut [0; 512]).unwrap();
+    // The port stays its own: a closed one would be a refusal.
+    std::mem::forget(server);
+    child
+}
+
+fn interrupt(process: &str) {
+    assert!(Command::new("kill").args(["-INT", "--", process]).status().unwrap().success());
+}
+
+#[test]
+fn ctrl_c_of_a_terminal_leaves_the_result_of_all_workers() {
+    let child = begun(&["--workers", "3"]);
+    // A terminal sends it to every process of the group.
+    interrupt(&format!("-{}", child.id()));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let result = json(&output);
+    assert!(result.run.interrupted && result.counts.sent > 0, "{:?}", result.verdict);
+    assert_eq!(result.workers.len(), 3, "{:?}", result.verdict);
+}
+
+#[test]
+fn a_request_to_end_that_comes_twice_is_one() {
+    let child = begun(&[]);
+    let process = child.id().to_string();
+    // As `timeout` does it: to the process, and to its group.
+    interrupt(&process);
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    interrupt(&process);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(json(&output).run.interrupted);
 }

@@ -9,6 +9,7 @@ use lab_load::Config;
 use lab_result::ResultFile;
 use std::io::Read;
 use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +67,8 @@ fn begin(index: usize, workers: usize, desk: &Opened) -> Result<Process> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    // Ctrl-C of the terminal is for the parent alone: a worker that gets it, too, is told to end twice.
+    command.process_group(0);
     let child = lab_sys::cpu::spawn_confined(&mut command, &[]);
     let mut child = child.with_context(|| format!("cannot start worker {index}"))?;
     let result = child.stdout.take().map(read);
