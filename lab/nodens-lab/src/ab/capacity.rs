@@ -3,7 +3,7 @@
 //! Both searches of a pair start at the same rate and draw the queries of their probes from the same
 //! seeds. A search that did not run into a limit of its server has no number: at most a bound.
 
-use super::ask::Asker;
+use super::ask::{Asker, Generator};
 use super::failed;
 use super::measure::{Bench, Phase, nanos, unix};
 use super::plan::{CAPACITY, Set};
@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use lab_experiment::disturbance::{Fault, Machine, Signs};
 use lab_experiment::limit::{Bounds, Search};
 use lab_experiment::{Measured, Place};
-use lab_load::Outcome;
 use lab_load::objective::Objective;
+use lab_load::{Config, Outcome};
 use lab_result::comparison::{Block, Capacity, CapacityPlan, ComparisonPlan, Known, Load};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -217,6 +217,20 @@ struct Searched {
     failures: BTreeMap<String, u64>,
 }
 
+impl Generator {
+    /// The load of a probe, by its number in a search: at the same rate it is the same for every server.
+    fn probe(
+        &self,
+        server: SocketAddr,
+        rate: f64,
+        length: Duration,
+        (seed, number): (u64, usize),
+    ) -> Config {
+        let seed = lab_random::at(seed, number as u64);
+        self.config(server, rate, length, seed)
+    }
+}
+
 impl Asker<'_> {
     /// A search; `None` if it was stopped meanwhile.
     fn search(
@@ -234,8 +248,7 @@ impl Asker<'_> {
         let mut search = Search::new(bounds, load.rate);
         let (mut probes, mut failures) = (Vec::new(), BTreeMap::<String, u64>::new());
         while let Some(rate) = search.rate() {
-            let seed = lab_random::at(seed, probes.len() as u64);
-            let config = self.generator.config(server, rate, length, seed);
+            let config = self.generator.probe(server, rate, length, (seed, probes.len()));
             let outcome = lab_load::run(&config, workload, self.stop, |_| {});
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(None);

@@ -109,7 +109,7 @@ fn what_a_server_writes_is_a_capture_that_other_commands_read() {
     let replay = lab(&["replay", &out, "-s", &target, "--no-version", "--json", "-t", "30"]);
     let counts = crate::load::json(&replay).counts;
     assert_eq!((counts.sent, counts.answered), (10, 10));
-    let again = lab(&["tap", "--listen", &socket, "-o", &out]);
+    let again = lab(&["tap", "--listen", &socket, "-o", &out, "--for", "10ms"]);
     let errors = String::from_utf8(again.stderr).unwrap();
     assert!(errors.contains("is not empty, expected a new or an empty file"), "{errors}");
     assert_eq!(std::fs::read(&out).unwrap(), file(&frames()));

@@ -42,6 +42,25 @@ fn the_objective_is_read_as_that_of_a_load_and_the_searches_are_planned() {
 }
 
 #[test]
+fn probes_of_both_servers_have_the_same_queries_and_each_probe_has_its_own() {
+    let generator = Generator {
+        clients: 4,
+        threads: 1,
+        cpus: Vec::new(),
+        timeout: Duration::from_secs(1),
+        seed: 1,
+    };
+    let workload = lab_load::cluster::mix(&lab_load::cluster::Cluster::default(), 4, 1_000, 1);
+    let hash = |server: &str, number| {
+        let server = server.parse().unwrap();
+        let config = generator.probe(server, 500.0, Duration::from_secs(1), (7, number));
+        (lab_load::run::plan_hash(&config, &workload.workload), config.seed)
+    };
+    assert_eq!(hash("192.0.2.1:53", 3), hash("192.0.2.2:1053", 3));
+    assert_ne!(hash("192.0.2.1:53", 3).1, hash("192.0.2.1:53", 4).1);
+}
+
+#[test]
 fn what_does_not_go_together_with_capacity_is_refused() {
     let capacity = ["--capacity", "p99<5ms"];
     for other in [
