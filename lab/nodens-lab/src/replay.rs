@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(short = 's', long, value_name = "SERVER", required_unless_present = "fidelity")]
     target: Option<Server>,
     /// Port of the servers in the capture.
-    #[arg(long, value_name = "PORT", default_value_t = 53)]
+    #[arg(long, value_name = "PORT", default_value_t = 53, value_parser = crate::server::port)]
     capture_port: u16,
     /// Replay only what was sent to this address; may be repeated [default: all].
     #[arg(long, value_name = "ADDRESS")]

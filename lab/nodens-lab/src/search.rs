@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "file", "listen"])]
     capture: Option<PathBuf>,
     /// Port that the queries in a capture of packets were sent to.
-    #[arg(long, value_name = "PORT", default_value_t = 53, requires = "capture")]
+    #[arg(long, value_name = "PORT", default_value_t = 53, value_parser = crate::server::port, requires = "capture")]
     capture_port: u16,
     /// Take only what was sent to this address; may be repeated [default: all].
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["names", "file"])]

@@ -44,10 +44,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "view")]
     apart: ApartName,
     /// Port of the servers in the Corefile.
-    #[arg(long, value_name = "PORT", default_value_t = 53)]
+    #[arg(long, value_name = "PORT", default_value_t = 53, value_parser = crate::server::port)]
     port: u16,
     /// Port of the servers in a capture of packets.
-    #[arg(long, value_name = "PORT", default_value_t = 53)]
+    #[arg(long, value_name = "PORT", default_value_t = 53, value_parser = crate::server::port)]
     capture_port: u16,
     /// Between whom messages of dnstap are taken [default: resolver,auth].
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLES")]

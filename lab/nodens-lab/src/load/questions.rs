@@ -61,7 +61,7 @@ pub(crate) struct Questions {
     )]
     capture: Option<PathBuf>,
     /// Port that the queries in the capture were sent to.
-    #[arg(long, value_name = "PORT", default_value_t = 53, requires = "capture")]
+    #[arg(long, value_name = "PORT", default_value_t = 53, value_parser = crate::server::port, requires = "capture")]
     capture_port: u16,
     /// Between whom messages of dnstap are taken [default: client,auth].
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLES", requires = "capture")]

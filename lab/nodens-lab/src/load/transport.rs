@@ -85,7 +85,7 @@ impl FromStr for Mix {
             };
             let (name, weight) = part.split_once('=').ok_or_else(expected)?;
             let (name, port) = match name.split_once(':') {
-                Some((name, port)) => (name, Some(port.parse().map_err(|_| expected())?)),
+                Some((name, port)) => (name, Some(crate::server::port(port)?)),
                 None => (name, None),
             };
             let transport = name.parse()?;
@@ -231,7 +231,8 @@ mod tests {
             ("udp=0", "`udp=0`"),
             ("sctp=3", "expected udp, tcp"),
             ("udp=1,udp=2", "twice"),
-            ("dot:x=1", "`dot:x=1`"),
+            ("dot:x=1", "`x` is not a port"),
+            ("dot:0=1", "`0` is not a port"),
             ("", "tcp=15"),
         ] {
             let error = text.parse::<Mix>().unwrap_err();

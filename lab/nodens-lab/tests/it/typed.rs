@@ -47,6 +47,8 @@ fn what_is_no_server_time_or_rate_is_answered_with_what_was_expected() {
         (&["load", "-c", "0"], "the number of clients must be positive"),
         (&["load", "-Q", "-5"], "`-5` is not a rate, expected a number per second"),
         (&["load", "-p", "0"], "`0` is not a port, expected a number from 1 to 65535"),
+        (&["zones", "x", "-o", "y", "--port", "0"], "`0` is not a port, expected a number from"),
+        (&["replay", "x", "--capture-port", "0"], "`0` is not a port, expected a number from"),
         (&["load", "-p", "dns"], "`dns` is not a port, expected a number from 1 to 65535"),
         (
             &["load", "--cpus", "two"],
