@@ -47,7 +47,14 @@ pub enum FetchError {
 /// The report of the process at the socket `text`, or why there is none.
 pub fn fetch(text: &str) -> Result<Report, FetchError> {
     let address = || text.to_owned();
-    let json = read(text).map_err(|error| FetchError::Unreachable { address: address(), error })?;
+    let json = read(text).map_err(|error| {
+        let error = match error.kind() {
+            // The system's words are about a socket, and not about a server that is busy or frozen.
+            io::ErrorKind::WouldBlock => io::Error::other(format!("no answer for {PATIENCE:?}")),
+            _ => error,
+        };
+        FetchError::Unreachable { address: address(), error }
+    })?;
     // Only a report is shown: other octets may have been written to do something to a terminal.
     serde_json::from_str(&json).map_err(|error| FetchError::NoReport { address: address(), error })
 }

@@ -11,6 +11,7 @@ use nodens_insight::socket::{DEFAULT, fetch};
 use screen::{Key, Screen, View};
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
@@ -21,6 +22,8 @@ usage: nodens-top [-once] [-socket ADDRESS]
 ";
 /// How often the report is read anew.
 const EVERY: Duration = Duration::from_secs(1);
+/// Between looks at whether a report has been read.
+const LOOK: Duration = Duration::from_millis(50);
 /// Size of a screen that is printed, in characters.
 const PRINTED: (u16, u16) = (120, 44);
 
@@ -90,31 +93,52 @@ fn live(socket: &str, mut report: Report) -> std::io::Result<()> {
     let mut screen = Screen::open()?;
     let mut view = View::default();
     let mut next = Instant::now() + EVERY;
+    let mut reading: Option<Receiver<Result<Report, String>>> = None;
     loop {
         screen.draw(&report, &view)?;
-        match screen.wait(next.saturating_duration_since(Instant::now()))? {
+        let wait = next.saturating_duration_since(Instant::now());
+        match screen.wait(if reading.is_some() { LOOK } else { wait })? {
             Some(Key::Quit) => return Ok(()),
             Some(Key::Up) => view.selected = view.selected.saturating_sub(1),
             Some(Key::Down) => view.selected += 1,
             Some(Key::Tab) => view.tab = view.tab.next(),
             Some(Key::Pause) => view.paused = !view.paused,
             Some(Key::Other) => {}
-            None => {
-                next = Instant::now() + EVERY;
-                if view.paused {
-                    continue;
-                }
-                match fetch(socket) {
-                    Ok(newest) => {
+            None => {}
+        }
+        match reading.as_ref().map(Receiver::try_recv) {
+            Some(Ok(read)) => {
+                reading = None;
+                match read {
+                    Ok(newest) if !view.paused => {
                         report = newest;
                         view.trouble.clear();
                     }
-                    Err(error) => view.trouble = error.to_string(),
+                    Ok(_) => {}
+                    Err(error) => view.trouble = error,
                 }
             }
+            Some(Err(TryRecvError::Empty)) => {}
+            Some(Err(TryRecvError::Disconnected)) => reading = None,
+            None if Instant::now() >= next => {
+                next = Instant::now() + EVERY;
+                reading = (!view.paused).then(|| read(socket));
+            }
+            None => {}
         }
         view.selected = view.selected.min(report.leaks.len().saturating_sub(1));
     }
+}
+
+/// Reads the report on a thread of its own: a server that does not answer must not hold up keys.
+fn read(socket: &str) -> Receiver<Result<Report, String>> {
+    let (to, from) = mpsc::channel();
+    let socket = socket.to_owned();
+    std::thread::spawn(move || {
+        // An error means that nobody waits any more.
+        _ = to.send(fetch(&socket).map_err(|error| error.to_string()));
+    });
+    from
 }
 
 #[cfg(test)]
