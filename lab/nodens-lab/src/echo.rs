@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// and octets (then the same message has the same fate each time).
     #[arg(long, value_enum, default_value = "arrival")]
     fate: FateBy,
-    /// Report at the end how evenly the queries arrived, by the kernel's clock.
+    /// Report at the end how evenly the queries arrived over UDP, by the kernel's clock.
     #[arg(long)]
     arrivals: bool,
     /// Write the arrival times to this file, in nanoseconds since the first, one per line.
@@ -112,6 +112,11 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
+    args.transports.check(&[
+        ("--work", args.work > 0),
+        ("--arrivals", args.arrivals),
+        ("--arrivals-file", args.arrivals_file.is_some()),
+    ])?;
     let keep = args.arrivals || args.arrivals_file.is_some();
     let threads = args.threads.max(1);
     let arrivals_kept = if keep { ARRIVALS_MAX } else { 0 };

@@ -37,7 +37,7 @@ pub(super) struct TransportArgs {
     /// Names in the made certificate, besides localhost and the address.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert")]
     tls_names: Vec<String>,
-    /// Close each connection after this many answers.
+    /// Close each connection after this many answers (tcp, dot, doh and doh3).
     #[arg(long, value_name = "ANSWERS")]
     close_after: Option<u64>,
 }
@@ -92,6 +92,31 @@ impl Echoes {
 }
 
 impl TransportArgs {
+    /// Refuses what no transport of the echo does: a test with it would not test what it was meant to.
+    /// `of_udp` is what only UDP does, and whether that was asked for.
+    pub(super) fn check(&self, of_udp: &[(&str, bool)]) -> Result<()> {
+        let has = |is: fn(Transport) -> bool| self.mode.iter().any(|transport| is(*transport));
+        let closes = |one| !matches!(one, Transport::Udp | Transport::Doq);
+        let encrypted = (has(Transport::is_encrypted), "an encrypted transport, as dot");
+        let closing = (has(closes), "tcp, dot, doh or doh3");
+        let udp = (has(|one| one == Transport::Udp), "udp");
+        let of_udp = of_udp.iter().map(|(flag, is_given)| (*flag, *is_given, udp));
+        let others = [
+            ("--tls-listen", self.tls_listen.is_some(), encrypted),
+            ("--tls-cert", self.tls_cert.is_some(), encrypted),
+            ("--tls-ca-out", self.tls_ca_out.is_some(), encrypted),
+            ("--tls-names", !self.tls_names.is_empty(), encrypted),
+            ("--close-after", self.close_after.is_some(), closing),
+        ];
+        for (flag, is_given, (is_used, of)) in of_udp.chain(others) {
+            if is_given && !is_used {
+                let names: Vec<String> = self.mode.iter().map(ToString::to_string).collect();
+                bail!("{flag} has no effect on {}, expected -m with {of}", names.join(" and "));
+            }
+        }
+        Ok(())
+    }
+
     /// Starts a server for each transport.
     ///
     /// With port 0, UDP and TCP share a free one. A port that is free for the first of them may be

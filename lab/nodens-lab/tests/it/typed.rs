@@ -49,6 +49,13 @@ fn what_is_no_server_time_or_rate_is_answered_with_what_was_expected() {
         (&["load", "-p", "0"], "`0` is not a port, expected a number from 1 to 65535"),
         (&["zones", "x", "-o", "y", "--port", "0"], "`0` is not a port, expected a number from"),
         (&["replay", "x", "--capture-port", "0"], "`0` is not a port, expected a number from"),
+        (&["echo", "-m", "doq", "--close-after", "7"], "--close-after has no effect on doq"),
+        (
+            &["echo", "-m", "tcp", "--work", "1ms"],
+            "--work has no effect on tcp, expected -m with udp",
+        ),
+        (&["echo", "-m", "tcp,dot", "--arrivals"], "--arrivals has no effect on tcp and dot"),
+        (&["echo", "--tls-ca-out", "x.pem"], "--tls-ca-out has no effect on udp"),
         (&["load", "-p", "dns"], "`dns` is not a port, expected a number from 1 to 65535"),
         (
             &["load", "--cpus", "two"],
