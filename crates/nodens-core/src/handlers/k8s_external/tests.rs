@@ -8,7 +8,7 @@ use nodens_wire::{Class, Flags, Message, Name, Rcode, Record, Type};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const CLUSTER: &str = "
     namespace shop
@@ -306,16 +306,19 @@ fn mistakes_are_named_where_they_are() {
 
 #[test]
 fn a_service_with_thousands_of_ports_takes_no_time_that_grows_with_their_square() {
-    let mut bench = bench("");
-    let ports: String = (1..=20_000).map(|n| format!(" t{n}:tcp:{n} u{n}:udp:{n}")).collect();
-    let places = "external=lb.example.test external=LB.example.test external=1.2.3.4";
-    bench.publish(&format!("namespace shop\nservice shop/media 10.0.0.1{ports} {places}"), 1);
-    bench.client.transport = Transport::Tcp;
-    let begin = Instant::now();
-    let response = bench.ask("media.shop.example.com SRV");
+    let (sender, answer) = std::sync::mpsc::channel();
+    let asking = std::thread::spawn(move || {
+        let mut bench = bench("");
+        let ports: String = (1..=20_000).map(|n| format!(" t{n}:tcp:{n} u{n}:udp:{n}")).collect();
+        let places = "external=lb.example.test external=LB.example.test external=1.2.3.4";
+        bench.publish(&format!("namespace shop\nservice shop/media 10.0.0.1{ports} {places}"), 1);
+        bench.client.transport = Transport::Tcp;
+        _ = sender.send(bench.ask("media.shop.example.com SRV").answer);
+    });
     // It took minutes.
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    let numbers: HashSet<&[u8]> = response.answer.iter().map(|record| &record.rdata[4..]).collect();
-    assert_eq!(numbers.len(), response.answer.len(), "a record stands there twice");
+    let answer = answer.recv_timeout(Duration::from_secs(20)).unwrap();
+    let numbers: HashSet<&[u8]> = answer.iter().map(|record| &record.rdata[4..]).collect();
+    assert_eq!(numbers.len(), answer.len(), "a record stands there twice");
     assert!(numbers.len() > 9, "{}", numbers.len());
+    asking.join().unwrap();
 }
