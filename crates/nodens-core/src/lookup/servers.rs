@@ -6,6 +6,7 @@ use super::find::View;
 use crate::cluster::{External, Service, ServiceKind, Slice, Snapshot};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 /// Which addresses of a service are those of a name server.
@@ -26,7 +27,7 @@ impl Rules {
         side: Side,
         zone: NameRef<'_>,
     ) -> Vec<(Name, IpAddr)> {
-        let mut servers: Vec<(Name, IpAddr)> = Vec::new();
+        let mut servers = Servers::default();
         let mut is_endpoint = false;
         for local in &self.local {
             for slice in snapshot.slices_at(*local) {
@@ -42,11 +43,9 @@ impl Rules {
             let mut name = Octets::<NAME_LEN_MAX>::new();
             name.push(b"\x02ns\x03dns");
             name.push(zone.as_wire());
-            for local in &self.local {
-                add(&name, *local, &mut servers);
-            }
+            self.local.iter().for_each(|local| servers.add(&name, *local));
         }
-        servers
+        servers.list
     }
 
     fn add_servers(
@@ -55,7 +54,7 @@ impl Rules {
         slice: &Slice,
         side: Side,
         zone: NameRef<'_>,
-        servers: &mut Vec<(Name, IpAddr)>,
+        servers: &mut Servers,
     ) {
         let mut name = Octets::<NAME_LEN_MAX>::new();
         let finish = |name: &mut Octets<NAME_LEN_MAX>| {
@@ -70,17 +69,17 @@ impl Rules {
                 name.clear();
                 self.push_endpoint(slice, &endpoint, &mut name);
                 finish(&mut name);
-                add(&name, endpoint.address, servers);
+                servers.add(&name, endpoint.address);
             }
             return;
         }
         finish(&mut name);
         match side {
-            Side::Inside => service.cluster_ips.iter().for_each(|ip| add(&name, *ip, servers)),
+            Side::Inside => service.cluster_ips.iter().for_each(|ip| servers.add(&name, *ip)),
             Side::Outside(_) => {
                 for place in &service.external {
                     if let External::Address(address) = place {
-                        add(&name, *address, servers);
+                        servers.add(&name, *address);
                     }
                 }
             }
@@ -88,12 +87,21 @@ impl Rules {
     }
 }
 
-/// Adds a server unless it is there already: a service has a slice for each address family.
-fn add(name: &Octets<NAME_LEN_MAX>, address: IpAddr, servers: &mut Vec<(Name, IpAddr)>) {
-    let Some(name) = name.name() else { return };
-    let server = (name.to_name(), address.to_canonical());
-    if !servers.contains(&server) {
-        servers.push(server);
+/// Name servers, each once. A host is an endpoint of many services, some of which have thousands.
+#[derive(Default)]
+struct Servers {
+    list: Vec<(Name, IpAddr)>,
+    known: HashSet<(Name, IpAddr)>,
+}
+
+impl Servers {
+    /// Adds a server unless it is there already: a service has a slice for each address family.
+    fn add(&mut self, name: &Octets<NAME_LEN_MAX>, address: IpAddr) {
+        let Some(name) = name.name() else { return };
+        let server = (name.to_name(), address.to_canonical());
+        if self.known.insert(server.clone()) {
+            self.list.push(server);
+        }
     }
 }
 

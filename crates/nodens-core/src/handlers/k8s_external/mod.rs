@@ -20,6 +20,7 @@ use crate::zones::{Fallthrough, Zones};
 use lookups::{Draft, Facts};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Name, NameRef, Rcode, Section, Type};
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use config::setup;
@@ -215,13 +216,8 @@ impl K8sExternal {
     fn server_addresses(&self, asked: &Question<'_>, zone: NameRef<'_>) -> Vec<IpAddr> {
         let side = Side::Outside(self.headless);
         let servers = asked.kubernetes.rules.name_servers(asked.snapshot, side, zone);
-        let mut addresses: Vec<IpAddr> = Vec::new();
-        for (_, address) in servers {
-            if !addresses.contains(&address) {
-                addresses.push(address);
-            }
-        }
-        addresses
+        let mut known = HashSet::new();
+        servers.into_iter().map(|(_, address)| address).filter(|ip| known.insert(*ip)).collect()
     }
 
     /// The services that have an address; their names are in the first zone.

@@ -26,6 +26,7 @@ use crate::lookup::find::{Naming, Outcome, View, Want};
 use crate::lookup::name::{Asked, Shape};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Name, NameRef, Rcode, Section, Type};
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wait::Patience;
@@ -313,11 +314,9 @@ impl Kubernetes {
         q.response.live = true;
         q.reply_with(Rcode::NOERROR, true, |builder, owner| {
             let fields = (Type::NS, Class::IN, self.ttl);
-            for (index, (name, _)) in servers.iter().enumerate() {
-                let mut before = servers.iter().take(index);
-                if !before.any(|(other, _)| other == name) {
-                    _ = builder.record(Section::Answer, owner, fields, name.as_wire());
-                }
+            let mut known = HashSet::new();
+            for (name, _) in servers.iter().filter(|(name, _)| known.insert(name)) {
+                _ = builder.record(Section::Answer, owner, fields, name.as_wire());
             }
             for (name, address) in &servers {
                 records::address(builder, Section::Additional, name.view(), self.ttl, *address);

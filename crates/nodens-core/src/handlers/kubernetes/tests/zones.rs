@@ -174,3 +174,22 @@ fn without_a_service_a_server_names_itself() {
     let mut bench = on_host(PLAIN, &[], DNS);
     is_no_data(&mut bench, &["cluster.local NS", "ns.dns.cluster.local A"]);
 }
+
+#[test]
+fn a_server_among_thousands_of_endpoints_takes_no_time_that_grows_with_their_square() {
+    let (sender, answer) = std::sync::mpsc::channel();
+    let asking = std::thread::spawn(move || {
+        let addresses = (0..30_000).map(|n| format!(" 10.9.{}.{}", n / 250, n % 250));
+        let addresses: String = addresses.collect();
+        let objects = format!(
+            "namespace tools\nheadless tools/kubelet :tcp:10250\n\
+             slice tools/kubelet/1 :tcp:10250 --{addresses}"
+        );
+        let mut bench = on_host(PLAIN, &["10.9.0.0"], &objects);
+        _ = sender.send(bench.ask("cluster.local NS").answer);
+    });
+    // It took longer.
+    let answer = answer.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+    assert!(!answer.is_empty());
+    asking.join().unwrap();
+}
