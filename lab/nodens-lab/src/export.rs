@@ -122,10 +122,21 @@ pub(crate) fn format_and_file(text: &str) -> Result<(Format, PathBuf)> {
     Ok((format.parse()?, path.into()))
 }
 
+/// What a format leaves out that nobody should miss: that the numbers are not to be trusted.
+fn unsaid(result: &ResultFile, format: Format) -> Option<String> {
+    let says = matches!(format, Format::Json | Format::DnsMetrics);
+    let why = result.verdict.invalid_because.join("; ");
+    (!result.verdict.valid && !says).then(|| format!("INVALID, which {format} does not say: {why}"))
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (format, options) = (args.format, args.options.options());
     let text = match lab_report::read(&args.file)?.document {
-        Document::Load(result) => Kept::Load(&result).export(format, options)?,
+        Document::Load(result) => {
+            let text = Kept::Load(&result).export(format, options)?;
+            unsaid(&result, format).iter().for_each(|why| term::note(why));
+            text
+        }
         Document::Search(file) => Kept::Search(&file).export(format, options)?,
         Document::Comparison(file) => Kept::Comparison(&file).export(format, options)?,
         Document::Tuning(file) => Kept::Tuning(&file).export(format, options)?,
@@ -139,4 +150,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => term::all(&text).context("cannot write to standard output")?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_is_invalid_is_told_where_the_format_has_no_place_for_it() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab-result/testdata/small.json");
+        let mut result = lab_result::read(Path::new(path)).unwrap();
+        assert_eq!(unsaid(&result, Format::Csv), None);
+        result.verdict.valid = false;
+        result.verdict.invalid_because = vec!["too busy".to_owned()];
+        for format in [Format::Csv, Format::Dnsperf, Format::Shotgun, Format::Hgrm] {
+            let told = unsaid(&result, format).unwrap();
+            assert!(told.contains("INVALID") && told.ends_with(": too busy"), "{told}");
+        }
+        for format in [Format::Json, Format::DnsMetrics] {
+            assert_eq!(unsaid(&result, format), None);
+            let text = Kept::Load(&result).export(format, Options::default()).unwrap();
+            assert!(text.contains("too busy"), "{format}");
+        }
+    }
 }
