@@ -1,11 +1,16 @@
 //! What a run was asked to do: its name, and how long of it was sending.
 
+use crate::clock::Clock;
 use crate::run::{Config, Pace, Transport};
 use crate::schedule::{Arrivals, Schedule};
 use crate::tally::Tally;
 use crate::workload::PlanHash;
 use crate::{Workload, nanos};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Between looks at whether to end.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How long queries were sent. Without a number of them that was reached, silence up to the end is a
 /// part of the load; what no server answered is not waited for.
@@ -13,6 +18,21 @@ pub(crate) fn sending(config: &Config, tally: &Tally, elapsed: Duration) -> Dura
     match config.queries.filter(|queries| tally.counts.scheduled >= *queries) {
         Some(_) => Duration::from_nanos(tally.span.map_or(0, |span| span.sent.1)),
         None => config.duration.min(elapsed),
+    }
+}
+
+/// Waits for the end of a load whose last queries have their outcomes earlier, as one of bursts; when that
+/// was, if it was waited for. Silence is a part of its rate, and of what it costs the server.
+pub(crate) fn sit_out(config: &Config, clock: &Clock, stop: &AtomicBool) -> Option<Duration> {
+    let is_open = matches!(config.pace, Pace::Open { .. });
+    if !is_open || config.queries.is_some() {
+        return None;
+    }
+    loop {
+        let now = Duration::from_nanos(clock.now());
+        let left = config.duration.checked_sub(now).filter(|left| !left.is_zero());
+        let Some(left) = left.filter(|_| !stop.load(Ordering::Relaxed)) else { return Some(now) };
+        std::thread::sleep(left.min(LOOK));
     }
 }
 

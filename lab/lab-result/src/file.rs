@@ -104,7 +104,7 @@ pub struct Run {
     pub finished_unix_ns: u64,
     /// From the start to the end of sending or the last answer, whichever was later.
     pub active_ns: u64,
-    /// From the start to the last outcome.
+    /// From the start to the last outcome, or to the end of the schedule if that is later.
     pub elapsed_ns: u64,
     /// Whether the run was ended from outside.
     pub interrupted: bool,

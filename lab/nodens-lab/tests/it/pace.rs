@@ -13,6 +13,13 @@ fn rates_change_as_told_and_clients_grow_with_what_they_need() {
     assert_eq!(result.counts.sent, 500);
     let result = json(&load(&["--ramp", "0:1000", "-l", "0.6", "--arrivals", "uniform"]));
     assert_eq!(result.counts.sent, 300);
+    // The silence behind a burst is a part of the rate.
+    let burst = ["--arrivals", "on-off:200ms/1800ms", "-Q", "100", "-l", "2"];
+    let result = json(&load(&burst));
+    let rate = result.answer_rate();
+    assert_eq!(result.counts.answered, result.counts.sent);
+    assert!((rate - result.counts.sent as f64 / 2.0).abs() < 1.0, "{rate}");
+    assert!(result.run.elapsed_ns >= 2_000_000_000, "{:?}", result.run);
     // 40,000 a second for 60 seconds take 2.4 million IDs.
     let result =
         json(&load(&["-Q", "40000", "-t", "60", "-n", "100", "--source", "127.0.0.5-127.0.0.9"]));
