@@ -315,6 +315,18 @@ pub fn run_by(
     run_whole(wall, config, workload, stop, &mut Seconds(progress))
 }
 
+/// Waits for the end of the schedule, and says that it is over; when that was, if it was waited for.
+fn end(
+    config: &Config,
+    clock: Option<Clock>,
+    stop: &AtomicBool,
+    observer: &mut impl Observer,
+) -> Option<Duration> {
+    let sat_out = clock.and_then(|clock| sit_out(config, &clock, stop));
+    observer.over();
+    sat_out
+}
+
 fn run_whole(
     wall: fn() -> SystemTime,
     config: &Config,
@@ -358,12 +370,11 @@ fn run_whole(
         before = await_threads(starter, &opening, &abort, observer);
         gather(&received, own.len(), &mut |progress: &Progress| observer.second(progress));
     });
-    let sat_out = line.clock().filter(|_| reports.is_ok()).map(|it| sit_out(config, &it, stop));
-    observer.over();
+    let sat_out = end(config, line.clock().filter(|_| reports.is_ok()), stop, observer);
     let (reports, host) = (reports?, Counters::read().since(&before?));
     let interrupted = stop.load(Ordering::Relaxed);
     let longest = |of: fn(&ShardReport) -> _| reports.iter().map(of).max().unwrap_or_default();
-    let elapsed = longest(|r| r.thread.wall).max(sat_out.flatten().unwrap_or_default());
+    let elapsed = longest(|r| r.thread.wall).max(sat_out.unwrap_or_default());
     let transports = own.iter().map(|index| shares[placement.shards()[*index].0].transport);
     let ended = (nanos(elapsed), nanos(config.timeout), interrupted);
     let (tally, by_transport) = shard::merge(reports.iter().zip(transports), ended);
