@@ -135,7 +135,7 @@ fn read(socket: &str) -> Receiver<Result<Report, String>> {
     let (to, from) = mpsc::channel();
     let socket = socket.to_owned();
     std::thread::spawn(move || {
-        // An error means that nobody waits any more.
+        // An error means that the screen was closed meanwhile.
         _ = to.send(fetch(&socket).map_err(|error| error.to_string()));
     });
     from

@@ -29,6 +29,9 @@ pub struct Verdict {
     /// Whether all of them are about when queries left: latencies are biased then, and not what an
     /// answer costs the server.
     pub only_late: bool,
+    /// Whether short pauses of the machine explain all of them: the rate of the whole run is the planned one, and no
+    /// thread was as busy as it can be.
+    pub only_paused: bool,
     /// What a reader should know and what does not spoil the run.
     pub notes: Vec<String>,
 }
@@ -66,19 +69,22 @@ pub fn judge(config: &Config, outcome: &Outcome) -> Verdict {
         verdict.invalid.push("no query was sent".to_owned());
     }
     let others = verdict.invalid.len();
+    let mut is_slow = false;
     if let Pace::Open { .. } = config.pace {
-        judge_schedule(tally, &mut verdict);
+        is_slow |= judge_schedule(tally, &mut verdict);
         for (at, thread) in outcome.threads.iter().enumerate().filter(|(_, thread)| !thread.spun) {
             let busy = thread.cpu.as_secs_f64() / thread.wall.as_secs_f64().max(1e-9);
             if busy > BUSY {
                 let percent = busy * 100.0;
                 verdict.invalid.push(format!("load thread {at} used {percent:.0} % of its CPU"));
+                is_slow = true;
             }
         }
     } else {
         verdict.notes.push(little(config, outcome));
     }
     verdict.only_late = others == 0 && !verdict.invalid.is_empty();
+    verdict.only_paused = verdict.only_late && !is_slow;
     for (at, thread) in outcome.threads.iter().enumerate() {
         let part = thread.waited.as_secs_f64() / thread.wall.as_secs_f64().max(1e-9);
         if part > ROBBED {
@@ -196,7 +202,8 @@ fn judge_connections(connections: &tally::Connections, verdict: &mut Verdict) {
     }
 }
 
-fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {
+/// Judges when queries left. Gives whether the rate of the whole run was off.
+fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) -> bool {
     let late = tally.lateness.count_above(LATE);
     let part = late as f64 / (tally.lateness.recorded() as f64).max(1.0);
     if part > LATE_PART {
@@ -204,7 +211,8 @@ fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {
         let text = "of the queries left more than 1 ms after their time";
         verdict.invalid.push(format!("{percent:.1} % {text}"));
     }
-    if let Some(off) = off_span(tally) {
+    let off = off_span(tally);
+    if let Some(off) = off {
         let (sent, percent) = (tally.counts.sent, off * 100.0);
         verdict.invalid.push(format!("the rate of all {sent} queries was off by {percent:.0} %"));
     }
@@ -220,6 +228,7 @@ fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {
             ));
         }
     }
+    off.is_some()
 }
 
 /// By what part the rate of a whole run, from its first to its last query, is off, if that is too

@@ -122,7 +122,7 @@ pub(crate) fn format_and_file(text: &str) -> Result<(Format, PathBuf)> {
     Ok((format.parse()?, path.into()))
 }
 
-/// What a format leaves out that nobody should miss: that the numbers are not to be trusted.
+/// What to say beside a format that has no place for it: the result is INVALID.
 fn unsaid(result: &ResultFile, format: Format) -> Option<String> {
     let says = matches!(format, Format::Json | Format::DnsMetrics);
     let why = result.verdict.invalid_because.join("; ");

@@ -189,7 +189,10 @@ fn a_late_run_says_whether_that_is_all_there_is_against_it() {
     assert_eq!(only_late(|outcome| outcome.threads[0].dropped = 1), (false, false));
     let mut both = outcome();
     late(&mut both);
-    assert!(judge(&config(), &both).only_late);
+    assert!(judge(&config(), &both).only_late && judge(&config(), &both).only_paused);
+    let mut busy = both.clone();
+    busy.threads[0].cpu = busy.threads[0].wall;
+    assert!(judge(&config(), &busy).only_late && !judge(&config(), &busy).only_paused);
     both.threads[0].dropped = 1;
     assert!(!judge(&config(), &both).only_late);
 }

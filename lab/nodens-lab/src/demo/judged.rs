@@ -40,6 +40,9 @@ impl Judged {
     pub(super) fn line(&self, left_out: &[&str]) -> Option<String> {
         match self {
             Self::Whole => None,
+            Self::Apart(_, why) if left_out.is_empty() => {
+                Some(format!("Judged all the same: {why}."))
+            }
             Self::Apart(_, why) => {
                 Some(format!("Not judged: {}, because {why}.", left_out.join(" and ")))
             }
@@ -54,14 +57,14 @@ fn late(phase: &Phase) -> f64 {
     lateness.count_above(LATE) as f64 / (lateness.recorded() as f64).max(1.0)
 }
 
-/// Only late queries leave something to judge. The reason is how many were late if that is all there is against
-/// both phases, else the gravest.
+/// Only short pauses leave something to judge. The reason is how many queries were late if that is all there is
+/// against both phases, else the gravest.
 fn judge(verdicts: [&Verdict; 2], late: [f64; 2]) -> Judged {
     let invalid = verdicts.into_iter().filter(|verdict| !verdict.is_valid());
-    let Some(worst) = invalid.min_by_key(|verdict| verdict.only_late) else {
+    let Some(worst) = invalid.min_by_key(|verdict| (verdict.only_late, verdict.only_paused)) else {
         return Judged::Whole;
     };
-    if let Some(why) = worst.invalid.first().filter(|_| !worst.only_late) {
+    if let Some(why) = worst.invalid.first().filter(|_| !worst.only_paused) {
         return Judged::Invalid(why.clone());
     }
     let [before, after] = late.map(term::percent);
@@ -79,7 +82,8 @@ mod tests {
     use super::*;
 
     fn verdict(only_late: bool, why: &str) -> Verdict {
-        Verdict { invalid: vec![why.to_owned()], only_late, notes: Vec::new() }
+        let invalid = vec![why.to_owned()];
+        Verdict { invalid, only_late, only_paused: only_late, notes: Vec::new() }
     }
 
     #[test]
@@ -91,6 +95,10 @@ mod tests {
         assert!(late.line(&[]).unwrap().contains("INVALID: this machine is too busy: 6.0 % and"));
         let Judged::Invalid(why) = judge([&slow, &dropped], [0.01, 0.01]) else { panic!() };
         assert_eq!(why, "7 answers were dropped");
+        // A generator that cannot go faster is no pause of the machine.
+        let busy = Verdict { only_paused: false, ..verdict(true, "load thread 0 used 90 %") };
+        let Judged::Invalid(why) = judge([&slow, &busy], [0.01, 0.01]) else { panic!() };
+        assert_eq!(why, "load thread 0 used 90 %");
     }
 
     #[test]
@@ -104,6 +112,8 @@ mod tests {
         let line = judged.line(&["p99", "p99.9"]).unwrap();
         assert!(line.starts_with("Not judged: p99 and p99.9, because this machine"), "{line}");
         assert!(judge([&valid, &slow], [0.0, 0.004]).takes(0.99));
+        let line = judge([&valid, &slow], [0.0, 0.0001]).line(&[]).unwrap();
+        assert!(line.starts_with("Judged all the same: this machine is too busy"), "{line}");
         assert!(!judge([&slow, &slow], [0.06, 0.0]).takes(0.5));
     }
 }
