@@ -6,7 +6,7 @@
 //! damaged or not its predecessor's is found. What stands before it is good: an image that was written
 //! in part, or lost its end, is an earlier version.
 
-use crate::data::{Data, Edit, Refused};
+use crate::data::{Data, Ordered, Refused};
 use crate::journal::{Packed, Step, record_at};
 use crate::limits::IMAGE_CHUNK_LEN;
 use crate::serial::Serial;
@@ -227,9 +227,10 @@ impl Image {
     /// As those of [`Image::read`].
     pub fn read_like(zone: &Name, octets: &[u8], like: Option<&Data>) -> Result<Self, ImageError> {
         let mut frames = Frames::of(octets)?;
-        let mut edit = Edit::new(zone.view(), Class::IN).like(like.cloned());
-        read_version(&mut frames, |record| Ok(edit.add(record).map(drop)?))?;
-        let data = edit.finish().map_err(|_| ImageError::OtherZone)?;
+        // They were written in their order.
+        let mut records = Ordered::new(zone.view(), Class::IN, like.cloned());
+        read_version(&mut frames, |record| Ok(records.add(record).map(drop)?))?;
+        let data = records.finish().map_err(|_| ImageError::OtherZone)?;
         let (version_len, check) = (frames.at, frames.check);
         let mut image = Self { data, steps: Vec::new(), version_len, len: version_len, check };
         image.take_steps(frames, 0, like)?;

@@ -14,6 +14,10 @@ use nodens_wire::{Class, Name, NameRef, Record, Type};
 use std::fmt;
 use std::sync::Arc;
 
+mod ordered;
+
+pub use ordered::Ordered;
+
 /// A version of a zone that is being made. What does not change is shared with the version it was
 /// begun from; what changes twice is copied once.
 #[derive(Clone)]
@@ -132,12 +136,10 @@ impl Edit {
     /// # Errors
     /// [`Refused`]; the zone is then as it was.
     pub fn add(&mut self, record: RecordRef<'_>) -> Result<bool, Refused> {
-        check::check(&record, self.origin(), self.class)?;
+        let record = checked(record, self.origin(), self.class)?;
         if !self.claim.grow(self.own() as u64) {
             return Err(Refused::NoRoom);
         }
-        let ttl = if record.ttl > TTL_MAX { 0 } else { record.ttl };
-        let record = RecordRef { ttl, ..record };
         let origin = self.origin.clone();
         let place = Place::new(record.owner, origin.view()).ok_or(Refused::OutOfZone)?;
         if record.rtype == Type::SOA {
@@ -292,7 +294,7 @@ impl Edit {
         if hashed {
             return self.hashed.replace(&place.key, flags, node);
         }
-        let flags = self.flags_of(&node, flags);
+        let flags = flags_of(&node, self.origin(), flags);
         self.names.replace(&place.key, flags, node);
     }
 
@@ -303,7 +305,7 @@ impl Edit {
         if hashed {
             return self.hashed.insert(&place.key, common, (Flags::default(), node), origin);
         }
-        let flags = self.flags_of(&node, Flags::default());
+        let flags = flags_of(&node, origin, Flags::default());
         self.names.insert(&place.key, common, (flags, node), origin);
         let mut name = place.name;
         while let Some(parent) = name.parent() {
@@ -329,12 +331,6 @@ impl Edit {
             }
             name = parent;
         }
-    }
-
-    /// The flags of a name with these records, which had `old` before.
-    fn flags_of(&self, node: &Node, old: Flags) -> Flags {
-        let is_cut = node.has(Type::NS) && node.owner() != self.origin();
-        old.set(Flags::CUT, is_cut).set(Flags::DNAME, node.has(Type::DNAME))
     }
 
     /// Puts a node from which records were taken in its place, or takes it out, and names above that
@@ -373,4 +369,21 @@ impl Edit {
             }
         }
     }
+}
+
+/// A record that can be in the zone, with a TTL that it may have.
+fn checked<'r>(
+    record: RecordRef<'r>,
+    origin: NameRef<'_>,
+    class: Class,
+) -> Result<RecordRef<'r>, Refused> {
+    check::check(&record, origin, class)?;
+    let ttl = if record.ttl > TTL_MAX { 0 } else { record.ttl };
+    Ok(RecordRef { ttl, ..record })
+}
+
+/// The flags of a name with these records, which had `old` before.
+fn flags_of(node: &Node, origin: NameRef<'_>, old: Flags) -> Flags {
+    let is_cut = node.has(Type::NS) && node.owner() != origin;
+    old.set(Flags::CUT, is_cut).set(Flags::DNAME, node.has(Type::DNAME))
 }

@@ -163,6 +163,14 @@ impl Key {
         self.len < other.len && self.symbols.get(..labels) == other.symbols.get(..labels)
     }
 
+    /// The offsets at which the names above end, those of the longest first: that of the origin is 0.
+    pub(super) fn ends_above(&self) -> impl Iterator<Item = usize> + '_ {
+        // Behind the last label stand its separator and the end.
+        let labels = self.len.saturating_sub(2);
+        let is_end = |at: &usize| *at == 0 || self.at(*at - 1) == SEPARATOR;
+        (0..labels).rev().filter(is_end)
+    }
+
     fn as_slice(&self) -> &[u8] {
         self.symbols.get(..self.len).unwrap_or_default()
     }

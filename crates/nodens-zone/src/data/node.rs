@@ -46,18 +46,23 @@ pub(super) enum Added {
 impl Node {
     /// A name that has no records.
     pub(super) fn empty(owner: NameRef<'_>) -> Self {
-        let wire = owner.as_wire();
-        let mut octets = Vec::with_capacity(1 + wire.len());
-        octets.push(wire.len() as u8);
-        octets.extend_from_slice(wire);
+        let mut octets = Vec::with_capacity(1 + owner.as_wire().len());
+        Self::write_owner(&mut octets, owner);
         Self::of(&octets)
     }
 
-    fn of(octets: &[u8]) -> Self {
+    /// What the octets of a node begin with.
+    pub(super) fn write_owner(octets: &mut Vec<u8>, owner: NameRef<'_>) {
+        let wire = owner.as_wire();
+        octets.push(wire.len() as u8);
+        octets.extend_from_slice(wire);
+    }
+
+    pub(super) fn of(octets: &[u8]) -> Self {
         Self(ThinArc::from_header_and_slice((), octets))
     }
 
-    fn octets(&self) -> &[u8] {
+    pub(super) fn octets(&self) -> &[u8] {
         &self.0.slice
     }
 
@@ -79,7 +84,12 @@ impl Node {
 
     /// The name.
     pub(super) fn owner(&self) -> NameRef<'_> {
-        let Some((len, rest)) = self.octets().split_first() else { return NameRef::root() };
+        Self::owner_in(self.octets())
+    }
+
+    /// The name in the octets of a node.
+    pub(super) fn owner_in(octets: &[u8]) -> NameRef<'_> {
+        let Some((len, rest)) = octets.split_first() else { return NameRef::root() };
         let wire = rest.get(..usize::from(*len)).unwrap_or_default();
         if wire.is_empty() { NameRef::root() } else { NameRef::of_checked(wire) }
     }
@@ -113,6 +123,20 @@ impl Node {
     /// Whether it has records of a type other than RRSIG.
     pub(super) fn has(&self, rtype: Type) -> bool {
         self.set(rtype, Class::IN).is_some()
+    }
+
+    /// Where its last RRset begins; where one would, if it has none.
+    pub(super) fn last_set_at(&self) -> usize {
+        let len = self.octets().len();
+        let mut sets = self.sets(Class::IN);
+        let mut last = self.sets_at();
+        loop {
+            let start = len - sets.rest.len();
+            if sets.next().is_none() {
+                return last;
+            }
+            last = start;
+        }
     }
 
     /// Where the RRset is, or would be.
@@ -158,10 +182,9 @@ impl Node {
 
     /// A name with its first record.
     pub(super) fn first(record: &RecordRef<'_>) -> Result<Self, Refused> {
-        let wire = record.owner.as_wire();
-        let mut octets = Vec::with_capacity(SET_HEAD_LEN + 3 + wire.len() + record.rdata.len());
-        octets.push(wire.len() as u8);
-        octets.extend_from_slice(wire);
+        let owner_len = record.owner.as_wire().len();
+        let mut octets = Vec::with_capacity(SET_HEAD_LEN + 3 + owner_len + record.rdata.len());
+        Self::write_owner(&mut octets, record.owner);
         push_set(&mut octets, (record.rtype, record.ttl, 1), &[], Some(record.rdata))?;
         Ok(Self::of(&octets))
     }
@@ -246,7 +269,7 @@ impl Node {
 }
 
 /// Writes an RRset: type, TTL, count, the records it had and one more.
-fn push_set(
+pub(super) fn push_set(
     octets: &mut Vec<u8>,
     (rtype, ttl, count): (Type, u32, u16),
     block: &[u8],

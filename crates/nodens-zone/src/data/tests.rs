@@ -6,6 +6,7 @@ use nodens_wire::Record;
 
 mod edits;
 mod model;
+mod ordered;
 mod proofs;
 
 /// A zone `z.` of these lines; `@` in front of a line stands for its origin.

@@ -20,12 +20,14 @@ use std::mem;
 mod branch;
 mod changes;
 mod leaves;
+mod spine;
 
 use branch::{Branch, Twig};
 
 pub(super) use branch::Flags;
 pub(super) use changes::changes;
 pub(super) use leaves::Leaves;
+pub(super) use spine::Spine;
 
 /// A node with its flags.
 #[derive(Clone, Copy)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::data::Edit;
 use nodens_wire::Type;
 
 fn name(text: &str) -> Name {

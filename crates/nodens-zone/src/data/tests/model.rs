@@ -13,7 +13,7 @@ const CASES: u32 = 150;
 type Labels = Vec<&'static str>;
 
 /// A record: its owner, its type, and which of two values it has.
-type Line = (Labels, Type, bool);
+pub(super) type Line = (Labels, Type, bool);
 
 const TYPES: [Type; 9] = [
     Type::A,
@@ -33,7 +33,7 @@ fn labels(longest: usize) -> impl Strategy<Value = Labels> {
     prop::collection::vec(label, 0..longest)
 }
 
-fn line() -> impl Strategy<Value = Line> {
+pub(super) fn line() -> impl Strategy<Value = Line> {
     let rtype = prop::sample::select(vec![
         Type::A,
         Type::A,
@@ -59,7 +59,7 @@ fn full_name(labels: &Labels) -> Name {
     )
 }
 
-fn to_record((labels, rtype, second): &Line) -> Record {
+pub(super) fn to_record((labels, rtype, second): &Line) -> Record {
     let target = name(if *second { "t2." } else { "t1." });
     let rdata = match *rtype {
         Type::RRSIG => {
@@ -178,7 +178,7 @@ impl Model<'_> {
     }
 }
 
-fn build<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Data {
+pub(super) fn build<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Data {
     let mut edit = Edit::new(name("z.").view(), Class::IN);
     edit.add((&record("@ SOA ns.z. host.z. 1 2 3 4 300")).into()).unwrap();
     for line in lines {
@@ -223,7 +223,7 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-fn cases(divisor: u32) -> ProptestConfig {
+pub(super) fn cases(divisor: u32) -> ProptestConfig {
     let cases = std::env::var("NODENS_ZONE_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig::with_cases(cases.unwrap_or(CASES).div_ceil(divisor))
 }

@@ -57,7 +57,15 @@ impl Branch {
     pub(super) fn pair(offset: usize, mut twigs: [(u8, Twig); 2]) -> Self {
         twigs.sort_by_key(|(symbol, _)| *symbol);
         let bitmap = twigs.iter().fold(0, |bitmap, (symbol, _)| bitmap | bit(*symbol));
-        let twigs = twigs.into_iter().map(|(_, twig)| twig);
+        Self::of(offset, bitmap, twigs.into_iter().map(|(_, twig)| twig))
+    }
+
+    /// A branch that has twigs for the symbols in `bitmap`, in their order.
+    pub(super) fn of(
+        offset: usize,
+        bitmap: u64,
+        twigs: impl ExactSizeIterator<Item = Twig>,
+    ) -> Self {
         Self(ThinArc::from_header_and_iter(Head { bitmap, offset: offset as u16 }, twigs))
     }
 
@@ -151,7 +159,8 @@ impl Branch {
     }
 }
 
-fn bit(symbol: u8) -> u64 {
+/// The bit of a symbol in the map of a branch.
+pub(super) fn bit(symbol: u8) -> u64 {
     1 << (symbol & 63)
 }
 
