@@ -5,6 +5,7 @@ use crate::limits::{PACED_BURST, PACED_INTERVAL, REFRESHES_AT_ONCE};
 use crate::serial::Serial;
 use foldhash::fast::RandomState;
 use nodens_wire::Name;
+use std::collections::hash_map::Entry as Place;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -17,28 +18,34 @@ pub struct Token(u64);
 #[derive(Debug, Default)]
 pub struct Schedule {
     pub(super) zones: HashMap<Arc<Name>, Entry, RandomState>,
+    pub(super) orders: Orders,
+    /// When the next of those in [`Orders::paced`] is asked for.
+    paced_at: u64,
+    /// Tokens given so far.
+    tokens: u64,
+}
+
+/// What is to be done next.
+#[derive(Debug, Default)]
+pub(super) struct Orders {
     /// Zones by the time when a primary is to be asked.
     pub(super) due: BTreeSet<(u64, Arc<Name>)>,
     /// The same of those that were restored, or whose last attempt has failed and of which there is no version.
     pub(super) paced: BTreeSet<(u64, Arc<Name>)>,
-    /// When the next of these is asked for.
-    paced_at: u64,
     /// Zones by the time when they expire.
     pub(super) expiring: BTreeSet<(u64, Arc<Name>)>,
     /// Queries and transfers under way.
     pub(super) under_way: usize,
-    /// Tokens given so far.
-    tokens: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Entry {
     name: Arc<Name>,
     pub(super) refresh: Refresh,
-    /// Where it stands in [`Schedule::due`] or [`Schedule::paced`].
+    /// Where it stands in [`Orders::due`] or [`Orders::paced`].
     due_at: Option<u64>,
     is_paced: bool,
-    /// Where it stands in [`Schedule::expiring`].
+    /// Where it stands in [`Orders::expiring`].
     expires_at: Option<u64>,
     under_way: bool,
     /// Whether what is under way waits for its turn.
@@ -48,12 +55,15 @@ pub(super) struct Entry {
 }
 
 impl Schedule {
-    /// Adds a zone, in the place of the one of that name.
-    pub fn insert(&mut self, zone: impl Into<Arc<Name>>, refresh: Refresh) {
-        let zone = zone.into();
-        self.remove(&zone);
+    /// Adds a zone, in the place of the one of that name. Gives its [times](Schedule::times).
+    pub fn insert(
+        &mut self,
+        zone: impl Into<Arc<Name>>,
+        refresh: Refresh,
+    ) -> (Option<u64>, Option<u64>) {
+        let name = zone.into();
         let entry = Entry {
-            name: zone.clone(),
+            name: name.clone(),
             refresh,
             due_at: None,
             is_paced: false,
@@ -62,8 +72,16 @@ impl Schedule {
             is_held: false,
             token: None,
         };
-        self.zones.insert(zone.clone(), entry);
-        self.change(&zone, |_| ());
+        let entry = match self.zones.entry(name) {
+            Place::Occupied(place) => {
+                let place = place.into_mut();
+                self.orders.take(std::mem::replace(place, entry));
+                place
+            }
+            Place::Vacant(place) => place.insert(entry),
+        };
+        self.orders.put(entry);
+        (entry.due_at, entry.expires_at)
     }
 
     /// Makes room for so many more zones at once: it would be copied each time that it has doubled.
@@ -73,26 +91,22 @@ impl Schedule {
 
     /// Forgets a zone.
     pub fn remove(&mut self, zone: &Name) {
-        let Some(entry) = self.zones.remove(zone) else { return };
-        let Entry { name, mut due_at, is_paced, mut expires_at, under_way, .. } = entry;
-        let order = if is_paced { &mut self.paced } else { &mut self.due };
-        put(order, &mut due_at, &name, None);
-        put(&mut self.expiring, &mut expires_at, &name, None);
-        self.under_way -= usize::from(under_way);
+        let entry = self.zones.remove(zone);
+        entry.into_iter().for_each(|entry| self.orders.take(entry));
     }
 
     /// See [`Refresh::next_deadline`].
     pub fn next_deadline(&self) -> Option<u64> {
-        let due = self.due.first().filter(|_| self.has_room()).map(|(at, _)| *at);
-        let paced = self.paced.first().filter(|_| self.has_room());
+        let due = self.orders.due.first().filter(|_| self.has_room()).map(|(at, _)| *at);
+        let paced = self.orders.paced.first().filter(|_| self.has_room());
         let paced = paced.map(|(at, _)| self.paced_at.max(*at));
-        let expires_at = self.expiring.first().map(|(at, _)| *at);
+        let expires_at = self.orders.expiring.first().map(|(at, _)| *at);
         due.into_iter().chain(paced).chain(expires_at).min()
     }
 
     /// Whether another query or transfer may be under way.
     pub fn has_room(&self) -> bool {
-        self.under_way < REFRESHES_AT_ONCE
+        self.orders.under_way < REFRESHES_AT_ONCE
     }
 
     /// What is to be done now, for which zone. At most [`REFRESHES_AT_ONCE`] queries and transfers are
@@ -102,10 +116,10 @@ impl Schedule {
     /// [`Schedule::ended`] wants the token; [`Action::Expire`] does not end.
     pub fn poll(&mut self, now_ns: u64) -> Option<(Arc<Name>, Action, Token)> {
         loop {
-            let due = self.due.first().filter(|_| self.has_room());
+            let due = self.orders.due.first().filter(|_| self.has_room());
             let may_pace = self.has_room() && self.paced_at <= now_ns;
-            let paced = self.paced.first().filter(|_| may_pace);
-            let mut next = self.expiring.first().into_iter().chain(due).chain(paced);
+            let paced = self.orders.paced.first().filter(|_| may_pace);
+            let mut next = self.orders.expiring.first().into_iter().chain(due).chain(paced);
             let (_, zone) = next.find(|(at, _)| *at <= now_ns)?.clone();
             if self.zones.get(&zone).is_some_and(|entry| entry.is_paced) {
                 let from = self.paced_at.max(now_ns.saturating_sub(nanoseconds(PACED_BURST)));
@@ -161,6 +175,14 @@ impl Schedule {
     fn change<T>(&mut self, zone: &Name, change: impl FnOnce(&mut Refresh) -> T) -> Option<T> {
         let entry = self.zones.get_mut(zone)?;
         let result = change(&mut entry.refresh);
+        self.orders.put(entry);
+        Some(result)
+    }
+}
+
+impl Orders {
+    /// Puts a zone where its state wants it.
+    fn put(&mut self, entry: &mut Entry) {
         let Entry { name, refresh, due_at, is_paced, expires_at, .. } = entry;
         let (mut from, mut to) = (&mut self.due, &mut self.paced);
         if *is_paced {
@@ -177,7 +199,15 @@ impl Schedule {
         let under_way = matches!(entry.refresh.state, State::UnderWay(_)) && !entry.is_held;
         self.under_way += usize::from(under_way);
         self.under_way -= usize::from(std::mem::replace(&mut entry.under_way, under_way));
-        Some(result)
+    }
+
+    /// Takes a zone out.
+    fn take(&mut self, entry: Entry) {
+        let Entry { name, mut due_at, is_paced, mut expires_at, under_way, .. } = entry;
+        let order = if is_paced { &mut self.paced } else { &mut self.due };
+        put(order, &mut due_at, &name, None);
+        put(&mut self.expiring, &mut expires_at, &name, None);
+        self.under_way -= usize::from(under_way);
     }
 }
 

@@ -281,7 +281,7 @@ fn zones_that_are_not_there_are_asked_for_again_one_after_the_other() {
         schedule.ended(&zone, token, 0, End::Refused, 0);
     }
     let first = nanoseconds(BOOTSTRAP_MIN);
-    assert_eq!((schedule.next_deadline(), schedule.paced.len()), (Some(first), all));
+    assert_eq!((schedule.next_deadline(), schedule.orders.paced.len()), (Some(first), all));
     let asked = |schedule: &mut Schedule, now: u64| {
         let next = || {
             let (zone, _, token) = schedule.poll(now)?;
@@ -295,7 +295,7 @@ fn zones_that_are_not_there_are_asked_for_again_one_after_the_other() {
     let later = schedule.next_deadline().unwrap();
     assert!(later > first && later <= first + nanoseconds(PACED_INTERVAL));
     // One that a primary has changed, and one that is new.
-    let changed = schedule.paced.last().unwrap().1.clone();
+    let changed = schedule.orders.paced.last().unwrap().1.clone();
     schedule.notified(&changed, 0, None);
     schedule.insert(name(all), Refresh::new(1));
     let second = first + SECOND;
@@ -306,7 +306,24 @@ fn zones_that_are_not_there_are_asked_for_again_one_after_the_other() {
     for n in 0..=all {
         schedule.remove(&name(n));
     }
-    assert!(schedule.paced.is_empty() && schedule.due.is_empty());
+    assert!(schedule.orders.paced.is_empty() && schedule.orders.due.is_empty());
+}
+
+#[test]
+fn a_zone_that_is_added_again_takes_the_place_of_the_first() {
+    let mut schedule = Schedule::default();
+    for _ in 0..2 {
+        assert_eq!(schedule.insert(name(1), Refresh::new(1)), (Some(0), None));
+        assert_eq!(schedule.times(&name(1)), (Some(0), None));
+    }
+    let (_, _, token) = schedule.poll(0).unwrap();
+    assert_eq!((schedule.poll(0), schedule.orders.under_way), (None, 1));
+    // What is under way is not for the one that takes its place.
+    schedule.insert(name(1), Refresh::new(1));
+    assert_eq!((schedule.is_current(&name(1), token), schedule.orders.under_way), (false, 0));
+    assert!(schedule.poll(0).is_some());
+    schedule.remove(&name(1));
+    assert!(schedule.orders.due.is_empty() && schedule.orders.under_way == 0);
 }
 
 fn name(n: usize) -> Arc<Name> {
@@ -336,12 +353,16 @@ fn a_schedule_does_what_is_due_within_its_bound() {
     schedule.notified(&first[0].0, 0, None);
     let third = poll(&mut schedule, 2);
     assert!(third.len() == 1 && third[0].0 == first[0].0, "{third:?}");
-    assert_eq!(schedule.under_way, 10);
+    assert_eq!(schedule.orders.under_way, 10);
     for n in 0..zones {
         schedule.remove(&name(n));
     }
-    assert!(schedule.due.is_empty() && schedule.zones.is_empty() && schedule.under_way == 0);
-    assert!(schedule.expiring.is_empty());
+    assert!(
+        schedule.orders.due.is_empty()
+            && schedule.zones.is_empty()
+            && schedule.orders.under_way == 0
+    );
+    assert!(schedule.orders.expiring.is_empty());
 }
 
 #[test]
@@ -382,7 +403,7 @@ fn zones_that_were_restored_are_asked_for_one_after_the_other() {
     let rest = (5..2000).map(|ms| asked(&mut schedule, 4 * SECOND + ms * SECOND / 1000).len());
     assert_eq!(burst + 3 + 8 + rest.sum::<usize>(), all + 2);
     // The next time they are asked for when REFRESH says so.
-    assert_eq!(schedule.paced.len(), 0);
+    assert_eq!(schedule.orders.paced.len(), 0);
     assert_eq!(asked(&mut schedule, 7300 * SECOND).len(), all + 2);
 }
 
@@ -423,13 +444,13 @@ fn what_waits_for_its_turn_keeps_no_other_from_being_asked() {
     schedule.ended(&last, other, 0, done(7), 0);
     assert!(schedule.hold(zone, *token, false) && !schedule.has_room());
     schedule.ended(zone, *token, 0, done(7), 0);
-    assert_eq!(schedule.under_way, REFRESHES_AT_ONCE - 1);
+    assert_eq!(schedule.orders.under_way, REFRESHES_AT_ONCE - 1);
     // One that goes while it waits.
     let (zone, _, token) = &all[1];
     schedule.hold(zone, *token, true);
     schedule.remove(zone);
     assert!(!schedule.hold(zone, *token, false));
-    assert_eq!(schedule.under_way, REFRESHES_AT_ONCE - 2);
+    assert_eq!(schedule.orders.under_way, REFRESHES_AT_ONCE - 2);
 }
 
 #[test]
