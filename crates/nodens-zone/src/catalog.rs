@@ -7,8 +7,8 @@
 use crate::data::Data;
 use crate::zone::RecordRef;
 use foldhash::fast::RandomState;
+use indexmap::IndexSet;
 use nodens_wire::{Name, NameRef, Type};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 mod produced;
@@ -23,8 +23,9 @@ const VERSION: &[u8] = b"2";
 /// The label that members are below.
 const ZONES: &[u8] = b"zones";
 
-/// Names of members, in no order: a large catalog has too many to sort them by name each time.
-pub type Names = HashSet<Arc<Name>, RandomState>;
+/// Names of members, in the order in which they were found. Those of a large catalog are then met in the order in which
+/// their memory was taken, and not here and there.
+pub type Names = IndexSet<Arc<Name>, RandomState>;
 
 /// A zone that a catalog names.
 #[derive(Clone, Debug, PartialEq, Eq)]

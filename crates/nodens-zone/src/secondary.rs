@@ -15,7 +15,7 @@ use nodens_wire::Name;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 mod configured;
 mod known;
@@ -53,11 +53,18 @@ pub struct SecondaryZone {
     failure: Mutex<Option<Box<str>>>,
     /// The file that it is kept in and what that has, while nothing writes to it.
     stored: Mutex<Option<(PathBuf, Written)>>,
-    /// Of a catalog: the last version that was one, which stays in force while there is none.
-    catalog: Mutex<Option<Catalog>>,
-    /// Of a catalog: the zones that are served for it, with their labels in it.
+    /// Nothing of most zones, of which there may be a hundred thousand.
+    of_catalog: OnceLock<Box<OfCatalog>>,
+}
+
+/// What a catalog has beside its records.
+#[derive(Debug, Default)]
+struct OfCatalog {
+    /// The last version that was one, which stays in force while there is none.
+    in_force: Mutex<Option<Catalog>>,
+    /// The zones that are served for it, with their labels in it.
     members: Mutex<Members>,
-    /// Of a catalog: how many of its members are not served.
+    /// How many of its members are not served.
     refused: Mutex<RefusedMembers>,
 }
 
@@ -96,9 +103,7 @@ impl SecondaryZone {
             expires_ns: AtomicU64::new(0),
             failure: Mutex::default(),
             stored: Mutex::default(),
-            catalog: Mutex::default(),
-            members: Mutex::default(),
-            refused: Mutex::default(),
+            of_catalog: OnceLock::new(),
         }
     }
 
@@ -192,39 +197,44 @@ impl SecondaryZone {
     /// Of a catalog: the last version that could be read as one. It outlives a reload, versions that are broken and
     /// the end of the zone.
     pub fn catalog(&self) -> Option<Catalog> {
-        lock(&self.catalog).clone()
+        self.of_catalog.get().and_then(|own| lock(&own.in_force).clone())
     }
 
     /// Of a catalog: this is in force from now on.
     pub fn set_catalog(&self, catalog: Catalog) {
-        let before = lock(&self.catalog).replace(catalog);
+        let before = lock(&self.of_catalog().in_force).replace(catalog);
         drop(before);
     }
 
     /// Of a catalog: the zones that are served for it. They outlive a reload.
     pub fn members(&self) -> Members {
-        lock(&self.members).clone()
+        self.of_catalog.get().map_or_else(Members::default, |own| lock(&own.members).clone())
     }
 
     /// Of a catalog: whether this very zone is served for it.
     pub fn has_member(&self, zone: &SecondaryZone) -> bool {
-        let members = lock(&self.members);
+        let Some(own) = self.of_catalog.get() else { return false };
+        let members = lock(&own.members);
         members.get(&zone.origin).is_some_and(|(_, member)| std::ptr::eq(&**member, zone))
     }
 
     /// Of a catalog: these are served for it now.
     pub fn set_members(&self, members: Members) {
-        *lock(&self.members) = members;
+        *lock(&self.of_catalog().members) = members;
     }
 
     /// Of a catalog: how many of its members are not served.
     pub fn refused(&self) -> RefusedMembers {
-        *lock(&self.refused)
+        self.of_catalog.get().map_or_else(RefusedMembers::default, |own| *lock(&own.refused))
     }
 
     /// Of a catalog: so many of its members are not served.
     pub fn set_refused(&self, refused: RefusedMembers) {
-        *lock(&self.refused) = refused;
+        *lock(&self.of_catalog().refused) = refused;
+    }
+
+    fn of_catalog(&self) -> &OfCatalog {
+        self.of_catalog.get_or_init(Box::default)
     }
 
     /// A zone of other primaries, with what is here of this one.
@@ -298,7 +308,7 @@ impl Zone for SecondaryZone {
             refresh_ns: time(&self.refresh_ns),
             expires_ns: time(&self.expires_ns),
             journal: lock(&self.journal).octets(),
-            members: lock(&self.members).len(),
+            members: self.of_catalog.get().map_or(0, |own| lock(&own.members).len()),
         })
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Opened {
 
 impl Opened {
     pub(super) fn new(zone: &SecondaryZone, lock: Arc<Lock>) -> Self {
-        let mut store = Store::new(lock.folder(), zone).locked_by(lock);
+        let mut store = Store::new(lock.folder().clone(), zone).locked_by(lock);
         let found = if store.resume(zone) { Ok(None) } else { store.load(zone) };
         Self { store, found }
     }

@@ -79,6 +79,7 @@ impl Keeper {
     pub(super) fn keep_configured(&mut self, area: usize) {
         let Some(own) = self.areas.get(area) else { return };
         let configured = own.service.configured.clone();
+        let has_inherited = own.has_inherited();
         let zones = configured.iter().map(|own| (&own.zone, own.store.as_deref()));
         let wanted = self.wanted(zones);
         read_ahead(&wanted, |ahead| {
@@ -96,7 +97,8 @@ impl Keeper {
         let catalogs = configured.iter().filter(|own| own.catalog.is_some());
         let catalogs: Vec<_> = catalogs.map(|own| own.zone.clone()).collect();
         self.apply_catalogs(&catalogs);
-        self.areas.get(area).into_iter().for_each(Area::drop_strays);
+        let own = self.areas.get(area).filter(|_| has_inherited);
+        own.into_iter().for_each(Area::drop_strays);
     }
 
     /// Tries to get folders that another process had, and writes what came meanwhile. Gives when to try again.
@@ -208,12 +210,12 @@ impl Keeper {
         if let (Some(soa), Some(age)) = (zone.soa(), age) {
             refresh.restore(now, &soa, age);
         }
-        area.schedule.insert(zone.shared_origin().clone(), refresh);
         let origin = zone.shared_origin().clone();
+        let (refresh_ns, expires_ns) = area.schedule.insert(origin.clone(), refresh);
+        zone.note_times(refresh_ns, expires_ns);
         let (failed, is_unstored, not_followed) = Default::default();
         let kept = Kept { zone: zone.clone(), failed, store, is_unstored, not_followed };
-        area.zones.insert(origin.clone(), kept);
-        area.note_times(&origin);
+        area.zones.insert(origin, kept);
         // What an earlier configuration has replaced may still have readers.
         self.sweep_later(&zone);
     }
@@ -264,7 +266,7 @@ impl Keeper {
             *other != index && self.areas.get(*other).is_some_and(|area| area.serves(&zone))
         });
         let Some(heir) = heir else { return store };
-        let folder = store.as_ref().and_then(Store::folder);
+        let folder = store.as_ref().map(|store| store.folder().clone());
         store.into_iter().for_each(|store| store.leave_to(&zone));
         self.keep(heir, zone, folder.as_deref());
         None

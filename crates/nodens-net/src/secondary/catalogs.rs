@@ -241,16 +241,29 @@ impl Area {
         }
     }
 
+    /// Whether it answers for more zones than the configuration names: those that it has from the one before.
+    pub(super) fn has_inherited(&self) -> bool {
+        let configured = self.service.configured.iter();
+        let configured: HashSet<_> = configured.map(|own| own.zone.origin().as_wire()).collect();
+        // Both are in lower case.
+        self.service.zones.load().iter().any(|(name, _)| !configured.contains(name.as_wire()))
+    }
+
     /// Answers no more for zones that are neither named by the configuration nor members: a configuration that is
     /// made while a member goes has it from the one before.
     pub(super) fn drop_strays(&self) {
         let configured = self.service.configured.iter().map(|own| own.zone.origin());
         let configured: HashSet<_> = configured.collect();
-        let is_stray =
-            |name: &Name| !self.catalogs.owners.contains_key(name) && !configured.contains(name);
+        let is_stray = |name: &Arc<Name>| {
+            !self.catalogs.owners.contains_key(name) && !configured.contains(&**name)
+        };
         let zones = self.service.zones.load();
-        let names = zones.iter().map(|(name, _)| name.to_name());
-        let removed: Names = names.filter(is_stray).map(Arc::new).collect();
+        let names = zones.iter().map(|(name, zone)| match zone.as_secondary() {
+            // Not written once more: there may be a hundred thousand.
+            Some(zone) if zone.origin().view() == name => zone.shared_origin().clone(),
+            _ => Arc::new(name.to_name()),
+        });
+        let removed: Names = names.filter(is_stray).collect();
         if !removed.is_empty() {
             self.serve(&Changes { removed, ..Changes::default() });
         }
@@ -284,7 +297,7 @@ impl Area {
                     None
                 }
                 // Another that is here already takes no more.
-                Fate::Begins(None) if !now.contains_key(name) && !room::has(SECONDARY_OCTETS) => {
+                Fate::Begins(None) if !room::has(SECONDARY_OCTETS) && !now.contains_key(name) => {
                     refused.add_without_room(name, new);
                     None
                 }

@@ -10,7 +10,6 @@ use crate::clock;
 use crate::fault::errno_text;
 use nodens_core::log::Level;
 use nodens_zone::Zone;
-use nodens_zone::image::file_name;
 use nodens_zone::secondary::SecondaryZone;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +41,7 @@ impl Keeper {
     /// Whether another zone has the file that `zone` would have in this folder. The configuration has none
     /// of these, but members of two catalogs may be.
     pub(super) fn is_taken(&self, zone: &SecondaryZone, folder: &Path) -> bool {
-        let is_there = |store: &Store| store.is_at(&folder.join(file_name(zone.origin())));
+        let is_there = |store: &Store| store.is_of(zone, folder);
         let is_taken =
             self.areas.iter().filter_map(|area| area.zones.get(zone.origin())).any(|kept| {
                 let is_same = std::ptr::eq(&*kept.zone, zone);

@@ -8,8 +8,8 @@ use crate::limits::{STORE_LOCK_INTERVAL, STORE_LOCK_PATIENCE};
 use nodens_core::log::{Level, Sink};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The file that is locked.
@@ -18,7 +18,7 @@ const NAME: &str = "lock";
 /// The lock of one folder, which ends with this value.
 #[derive(Debug)]
 pub(super) struct Lock {
-    folder: PathBuf,
+    folder: Arc<Path>,
     state: Mutex<State>,
     sink: Sink,
 }
@@ -80,11 +80,11 @@ impl Lock {
             // What is wrong with the folder is said of the zones that cannot be written.
             Err(_) => State::Without { tried: Instant::now() },
         };
-        Self { folder: folder.to_owned(), state: Mutex::new(state), sink }
+        Self { folder: folder.into(), state: Mutex::new(state), sink }
     }
 
     /// The folder.
-    pub(super) fn folder(&self) -> &Path {
+    pub(super) fn folder(&self) -> &Arc<Path> {
         &self.folder
     }
 

@@ -8,6 +8,7 @@
 
 use super::lock::Lock;
 use crate::limits::STORED_LEN_MIN;
+use nodens_wire::Name;
 use nodens_zone::data::Data;
 use nodens_zone::image::{Image, Writer, Written, file_name};
 use nodens_zone::journal::Step;
@@ -26,7 +27,9 @@ mod tests;
 /// The file of one zone.
 #[derive(Debug)]
 pub(super) struct Store {
-    path: PathBuf,
+    /// Those of all zones in it are one: a hundred thousand paths would take much memory.
+    folder: Arc<Path>,
+    zone: Arc<Name>,
     written: Option<Written>,
     /// Nothing is written while another process has the folder.
     lock: Option<Arc<Lock>>,
@@ -58,9 +61,13 @@ impl Found {
 
 impl Store {
     /// The file of `zone` in `folder`.
-    pub(super) fn new(folder: &Path, zone: &SecondaryZone) -> Self {
-        let path = folder.join(file_name(zone.origin()));
-        Self { path, written: None, lock: None, unsure: None }
+    pub(super) fn new(folder: impl Into<Arc<Path>>, zone: &SecondaryZone) -> Self {
+        let (folder, zone) = (folder.into(), zone.shared_origin().clone());
+        Self { folder, zone, written: None, lock: None, unsure: None }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(file_name(&self.zone))
     }
 
     /// Writes only while this lock is ours, which is that of the folder.
@@ -78,7 +85,7 @@ impl Store {
             return false;
         }
         if let Some(before) = self.unsure.take()
-            && number(&self.path) != Some(before)
+            && number(&self.path()) != Some(before)
         {
             self.written = None;
         }
@@ -86,25 +93,25 @@ impl Store {
     }
 
     /// The folder that it is in.
-    pub(super) fn folder(&self) -> Option<PathBuf> {
-        self.path.parent().map(Path::to_owned)
+    pub(super) fn folder(&self) -> &Arc<Path> {
+        &self.folder
     }
 
     /// Whether it is the file of `other`.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.path == other.path
+        self.zone == other.zone && self.folder == other.folder
     }
 
-    /// Whether it is this file.
-    pub(super) fn is_at(&self, path: &Path) -> bool {
-        self.path == path
+    /// Whether it is the file of that zone in this folder.
+    pub(super) fn is_of(&self, zone: &SecondaryZone, folder: &Path) -> bool {
+        *self.zone == *zone.origin() && *self.folder == *folder
     }
 
     /// Goes on with what an earlier configuration has written of what `zone` serves; gives whether there
     /// is that.
     pub(super) fn resume(&mut self, zone: &SecondaryZone) -> bool {
         let serial = zone.data().map(|data| data.soa().serial());
-        let known = zone.take_stored().filter(|(path, _)| self.is_at(path));
+        let known = zone.take_stored().filter(|(path, _)| *path == self.path());
         let known = known.filter(|(_, written)| Some(written.serial) == serial);
         self.written = known.map(|(_, written)| written);
         self.written.is_some()
@@ -113,7 +120,7 @@ impl Store {
     /// Leaves it to a later configuration. That reads again what another process may have changed since.
     pub(super) fn leave_to(&self, zone: &SecondaryZone) {
         if let Some(written) = self.written.filter(|_| self.unsure.is_none()) {
-            zone.set_stored(self.path.clone(), written);
+            zone.set_stored(self.path(), written);
         }
     }
 
@@ -148,7 +155,7 @@ impl Store {
     /// # Errors
     /// What the system says, [`io::ErrorKind::InvalidData`] if the file is damaged.
     pub(super) fn load(&mut self, zone: &SecondaryZone) -> io::Result<Option<Found>> {
-        let file = match open(&self.path) {
+        let file = match open(&self.path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
@@ -194,7 +201,7 @@ impl Store {
     }
 
     fn append(&self, written: Written, data: &Data, steps: &[Arc<Step>]) -> io::Result<Written> {
-        let mut file = OpenOptions::new().append(true).open(&self.path)?;
+        let mut file = OpenOptions::new().append(true).open(self.path())?;
         let len = file.metadata()?.len();
         if len < written.len {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -211,20 +218,21 @@ impl Store {
     }
 
     fn replace(&self, data: &Data) -> io::Result<Written> {
-        let (new, folder) = (self.path.with_extension("new"), self.path.parent());
+        let path = self.path();
+        let new = path.with_extension("new");
         // What is there already must not be lost for something that is not there yet.
-        let has_earlier = self.path.exists();
-        let written = match (write(&new, data, has_earlier), folder) {
-            (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(folder)?;
+        let has_earlier = path.exists();
+        let written = match write(&new, data, has_earlier) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&self.folder)?;
                 write(&new, data, has_earlier)
             }
-            (written, _) => written,
+            written => written,
         };
         let result = written.and_then(|written| {
-            fs::rename(&new, &self.path)?;
-            if let Some(folder) = folder.filter(|_| has_earlier) {
-                sync(&File::open(folder)?)?;
+            fs::rename(&new, &path)?;
+            if has_earlier {
+                sync(&File::open(&self.folder)?)?;
             }
             Ok(written)
         });
@@ -256,7 +264,7 @@ impl Store {
 
     /// Notes when a primary was reached; false if there is no file.
     fn set_time(&self, reached: SystemTime) -> bool {
-        let file = OpenOptions::new().append(true).open(&self.path);
+        let file = OpenOptions::new().append(true).open(self.path());
         // Where it fails, the zone expires earlier after a restart.
         file.map(|file| _ = file.set_modified(reached)).is_ok()
     }
@@ -295,7 +303,7 @@ impl Store {
         let is_ours = self.is_ours();
         self.written = None;
         if is_ours {
-            _ = fs::remove_file(&self.path);
+            _ = fs::remove_file(self.path());
         }
     }
 }

@@ -56,16 +56,16 @@ fn loaded(folder: &Path) -> Option<(u32, u64, usize)> {
 fn versions_are_kept_and_differences_appended_until_they_are_as_long_as_the_zone() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("deep");
-    let mut store = Store::new(&folder, &zone());
+    let mut store = Store::new(folder.as_path(), &zone());
     assert_eq!(loaded(&folder), None);
     store.save(&data(0, 50), &[]).unwrap();
     assert_eq!(loaded(&folder), Some((0, 51, 0)));
     let (mut longest, mut appended) = (0, 0);
     for serial in 1..80 {
-        let before = fs::metadata(&store.path).unwrap().len();
+        let before = fs::metadata(store.path()).unwrap().len();
         let hosts = 50 + serial;
         store.save(&data(serial, hosts), &[step(serial - 1, hosts - 1)]).unwrap();
-        let len = fs::metadata(&store.path).unwrap().len();
+        let len = fs::metadata(store.path()).unwrap().len();
         appended += u32::from(len > before && len < before + 300);
         longest = longest.max(len / before.max(1));
         assert_eq!(
@@ -86,7 +86,7 @@ fn versions_are_kept_and_differences_appended_until_they_are_as_long_as_the_zone
 #[test]
 fn the_disk_is_waited_for_only_where_an_earlier_version_could_be_lost() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::new(&folder.path().join("new"), &zone());
+    let mut store = Store::new(folder.path().join("new"), &zone());
     let syncs = || SYNCS.with(std::cell::Cell::get);
     store.save(&data(0, 1), &[]).unwrap();
     assert_eq!(syncs(), 0);
@@ -106,12 +106,12 @@ fn what_was_written_in_part_is_cut_off_before_more_is_written() {
     let mut store = Store::new(folder.path(), &zone());
     store.save(&data(0, 50), &[]).unwrap();
     let append = |octets: &[u8]| {
-        let mut file = OpenOptions::new().append(true).open(&store.path).unwrap();
+        let mut file = OpenOptions::new().append(true).open(store.path()).unwrap();
         file.write_all(octets).unwrap();
     };
     append(&[1, 2, 3]);
     let (zone, mut again) = (zone(), Store::new(folder.path(), &zone()));
-    let len = fs::metadata(&store.path).unwrap().len();
+    let len = fs::metadata(store.path()).unwrap().len();
     assert_eq!(again.load(&zone).unwrap().map(|found| found.damaged_at), Some(Some(len - 3)));
     again.save(&data(1, 51), &[step(0, 50)]).unwrap();
     assert_eq!(loaded(folder.path()).map(|(serial, ..)| serial), Some(1));
@@ -125,7 +125,7 @@ fn a_file_that_lost_its_end_is_written_anew() {
     let mut store = Store::new(folder.path(), &zone());
     store.save(&data(0, 50), &[]).unwrap();
     store.save(&data(1, 51), &[step(0, 50)]).unwrap();
-    let file = OpenOptions::new().write(true).open(&store.path).unwrap();
+    let file = OpenOptions::new().write(true).open(store.path()).unwrap();
     file.set_len(file.metadata().unwrap().len() - 1).unwrap();
     store.save(&data(2, 52), &[step(1, 51)]).unwrap();
     assert_eq!(loaded(folder.path()), Some((2, 53, 0)));
@@ -136,12 +136,12 @@ fn damage_and_a_folder_that_is_none_are_said_and_put_right_by_the_next_version()
     let folder = tempfile::tempdir().unwrap();
     let zone = zone();
     let mut store = Store::new(folder.path(), &zone);
-    fs::write(&store.path, b"nodens\x00\x01 and nothing more").unwrap();
+    fs::write(store.path(), b"nodens\x00\x01 and nothing more").unwrap();
     let error = store.load(&zone).err().unwrap();
     assert!(error.to_string().contains("damaged at octet 8"), "{error}");
     store.save(&data(3, 1), &[step(2, 0)]).unwrap();
     assert_eq!(loaded(folder.path()), Some((3, 2, 0)));
-    let mut nowhere = Store::new(&store.path, &zone);
+    let mut nowhere = Store::new(store.path(), &zone);
     assert!(nowhere.save(&data(3, 1), &[]).is_err());
 }
 
