@@ -46,9 +46,7 @@ impl Zones {
 
     /// Those of `config` from now on.
     pub(crate) fn take_up(&self, config: Arc<Config>) {
-        let mut any = false;
-        each(&config, |_, _| any = true);
-        if any || !config.services.secondaries.is_empty() {
+        if has_any(&config) || !config.services.secondaries.is_empty() {
             metrics::register(&self.shared.registry, &self.totals);
         }
         *lock(&self.config) = Some(config);
@@ -151,6 +149,12 @@ impl Now {
         let reached = sight.reached_ns.map(|at| self.since(at));
         reached.or_else(|| sight.modified_s.map(|at| self.unix_s.saturating_sub(at).max(0)))
     }
+}
+
+/// Whether there is a zone that can be looked at. Looks at no other then.
+fn has_any(config: &Config) -> bool {
+    let mut tables = config.services.zones.iter();
+    tables.any(|table| table.load().iter().any(|(_, zone)| zone.sight().is_some()))
 }
 
 /// Every zone that can be looked at, once.
