@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use store::{Disk, Store, System};
+use store::{Disk, Fault, Store, System};
 use upkeep::{Save, Upkeep, now_s};
 
 #[cfg(test)]
@@ -291,6 +291,24 @@ impl Kept {
             teller.tell(zone.perform(&mut updates, now_s(), takes_more, &mut *save));
         }
         teller.tell(upkeep.turn(zone, save, &teller.sink));
+        self.see_fault(&teller.sink);
+    }
+
+    /// Says what others have done to the files, and gets the database again where another process may have it.
+    fn see_fault(&mut self, sink: &Sink) {
+        let Place::Open(store) = &mut self.place else { return };
+        let Some(fault) = store.take_fault() else { return };
+        let what = match fault {
+            Fault::Changed => {
+                "was changed or removed by another program: it is written anew with what is served"
+            }
+            Fault::Unlocked => "lost its lock, which was removed: it is opened again",
+        };
+        let text = format!("database of zone {} {what}", self.zone.origin());
+        sink.line(Level::Warning, ORIGIN, text);
+        if fault == Fault::Unlocked {
+            self.place = Place::Elsewhere { is_said: false };
+        }
     }
 
     /// Gets the database, or serves what another process writes to it.

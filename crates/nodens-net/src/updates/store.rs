@@ -49,9 +49,21 @@ pub(super) struct Store {
     disk: Arc<dyn Disk>,
     /// What the file has; nothing if that is not known, after an error.
     written: Option<Written>,
+    /// The state in which this process left the file; nothing if that is not known.
+    left: Option<Stamp>,
     zone: Arc<DynamicZone>,
     /// Locked until it is closed.
-    _lock: File,
+    lock: File,
+    fault: Option<Fault>,
+}
+
+/// What others have done to files that are this process's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The database was changed: it was written anew.
+    Changed,
+    /// What is locked is not there any more, so that another process may have the database.
+    Unlocked,
 }
 
 impl Store {
@@ -71,7 +83,10 @@ impl Store {
         let (path, disk) = (path.to_owned(), disk.clone());
         let written = served_as_left(zone, &path);
         zone.file().begin();
-        let mut store = Self { path, disk, written, zone: zone.clone(), _lock: lock };
+        let (zone, left, fault) = (zone.clone(), None, None);
+        let mut store = Self { path, disk, written, left, zone, lock, fault };
+        store.note_left();
+        let zone = &*store.zone.clone();
         if store.written.is_some() {
             return Ok(Some(store));
         }
@@ -101,7 +116,17 @@ impl Store {
             Rest::Damaged => return Err(damaged(written.len)),
         }
         let served = zone.data().map(|(data, _)| data);
-        if served.as_ref().map(|data| data.soa().serial()) != Some(written.serial) {
+        let of_served = served.as_ref().map(|data| data.soa().serial());
+        let was_left = zone.file().known().and_then(|known| known.written);
+        let is_behind = was_left
+            .is_some_and(|own| own.serial > written.serial && of_served == Some(own.serial));
+        if let Some(served) = served.as_ref().filter(|_| is_behind) {
+            // It had what is served, and that was confirmed.
+            return self.replace(served);
+        }
+        // Two processes that did not know of each other may have reached one serial number.
+        let is_other = was_left.is_some_and(|own| own.serial == written.serial && own != written);
+        if of_served != Some(written.serial) || is_other {
             // Another process had it meanwhile.
             let image = Image::read_like(zone.origin(), found, served.as_ref()).map_err(refused)?;
             if image.written() != written {
@@ -112,7 +137,24 @@ impl Store {
             zone.shown().announce();
         }
         self.written = Some(written);
+        self.note_left();
         Ok(())
+    }
+
+    /// What was done to the files since the last time, which is to be said.
+    pub(super) fn take_fault(&mut self) -> Option<Fault> {
+        self.fault.take()
+    }
+
+    fn note_left(&mut self) {
+        self.left = fs::metadata(&self.path).ok().map(|found| stamp(&found));
+    }
+
+    /// Whether the file that is locked is the one that others would lock.
+    fn is_locked(&self) -> bool {
+        let number = |found: Metadata| (found.dev(), found.ino());
+        let (own, there) = (self.lock.metadata(), fs::metadata(beside(&self.path, LOCK_ENDING)));
+        own.ok().map(number).is_some_and(|own| there.ok().map(number) == Some(own))
     }
 
     /// Keeps what is about to be cut off in a file of its own.
@@ -129,6 +171,10 @@ impl Store {
     /// # Errors
     /// What the system says; the file has the version before, or is written anew with the next one.
     pub(super) fn save(&mut self, data: &Data, step: &Step) -> io::Result<()> {
+        if !self.is_locked() {
+            self.fault = Some(Fault::Unlocked);
+            return Err(io::Error::other("its lock was removed, it is opened again"));
+        }
         let known = self.written.take().filter(|own| own.serial == step.from.serial());
         let Some(known) = known else { return self.replace(data) };
         let has_grown = known.len >= DATABASE_LEN_MIN.max(2 * known.version_len);
@@ -138,10 +184,15 @@ impl Store {
         }
         let file = match options().append(true).open(&self.path) {
             // Somebody has removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.replace(data),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.fault = Some(Fault::Changed);
+                return self.replace(data);
+            }
             opened => opened?,
         };
-        if file.metadata()?.len() < known.len {
+        // Behind what another program has put there, nothing could be read.
+        if self.left != Some(stamp(&file.metadata()?)) {
+            self.fault = Some(Fault::Changed);
             return self.replace(data);
         }
         self.append(&file, known, data, step)
@@ -161,6 +212,7 @@ impl Store {
         if let Err(error) = file.write_all(&frame) {
             if file.set_len(known.len).and_then(|()| self.disk.sync_file(file)).is_ok() {
                 self.written = Some(known);
+                self.note_left();
             }
             return Err(error);
         }
@@ -171,6 +223,7 @@ impl Store {
         }
         let (serial, len) = (data.soa().serial(), known.len + frame.len() as u64);
         self.written = Some(Written { serial, len, check: writer.check(), ..known });
+        self.left = file.metadata().ok().map(|found| stamp(&found));
         Ok(())
     }
 
@@ -194,6 +247,7 @@ impl Store {
         fs::rename(beside(&self.path, NEW_ENDING), &self.path)?;
         self.sync_folder()?;
         self.written = Some(written);
+        self.note_left();
         Ok(())
     }
 
@@ -218,8 +272,7 @@ impl Store {
 impl Drop for Store {
     /// Before the lock is given up: another store of this process then knows what is there.
     fn drop(&mut self) {
-        let now = fs::metadata(&self.path).ok().map(|found| stamp(&found));
-        let known = now.zip(self.written);
+        let known = self.left.zip(self.written);
         self.zone.file().end(known.map(|(stamp, own)| KnownFile { stamp, written: Some(own) }));
     }
 }

@@ -28,8 +28,12 @@ fn host(number: u32) -> Record {
 }
 
 fn seed(path: Option<&Path>) -> Arc<DynamicZone> {
+    seed_of(1, path)
+}
+
+fn seed_of(serial: u32, path: Option<&Path>) -> Arc<DynamicZone> {
     let zone = name("example.org.");
-    let soa = Soa::with(zone.view(), 5, (&zone, &zone), [1, 7200, 1800, 86400, 5]);
+    let soa = Soa::with(zone.view(), 5, (&zone, &zone), [serial, 7200, 1800, 86400, 5]);
     let mut edit = Edit::new(zone.view(), Class::IN);
     edit.add(soa.record().into()).unwrap();
     let data = edit.finish().unwrap();
@@ -233,6 +237,84 @@ fn a_database_that_is_removed_or_grows_is_written_anew() {
     assert!(before > crate::limits::DATABASE_LEN_MIN);
     assert_eq!(found(&path).soa().unwrap().serial().0, server.serial());
     assert!(!path.with_extension("new").exists());
+}
+
+#[test]
+fn a_database_that_another_program_changes_is_written_anew() {
+    let (_folder, path) = folder();
+    let server = start(seed(Some(&path)));
+    (0..8).for_each(|number| assert_eq!(server.add(number), Rcode::NOERROR));
+    drop(server);
+    let backup = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let server = start(seed(Some(&path)));
+    assert_eq!(server.add(50), Rcode::NOERROR);
+    // Somebody restores a backup, which is longer.
+    fs::write(&path, &backup).unwrap();
+    for number in 51..53 {
+        assert_eq!(server.add(number), Rcode::NOERROR);
+        let on_disk = found(&path);
+        assert_eq!(on_disk.soa(), server.zone.soa());
+        assert_eq!(on_disk.data().unwrap().0.records(), server.zone.data().unwrap().0.records());
+    }
+    server.wait_for_line("database of zone example.org. was changed or removed by another program");
+    drop(server);
+    let server = start(found(&path));
+    assert_eq!((server.add(53), server.serial()), (Rcode::NOERROR, 5));
+}
+
+#[test]
+fn a_database_whose_lock_was_removed_has_one_writer() {
+    let (_folder, path) = folder();
+    let first = start(seed(Some(&path)));
+    assert_eq!(first.add(1), Rcode::NOERROR);
+    // With a folder that is removed and made anew.
+    let remove = || {
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(path.with_extension("lock")).unwrap();
+    };
+    remove();
+    let second = start(seed(Some(&path)));
+    assert_eq!(second.add(100), Rcode::NOERROR);
+    let on_disk = fs::read(&path).unwrap();
+    assert_eq!(first.add(2), Rcode::SERVFAIL);
+    first.wait_for_line("database of zone example.org. lost its lock, which was removed");
+    assert!(fs::read(&path).unwrap() == on_disk);
+    // What the other one has confirmed counts, although the serial number is the same.
+    drop(second);
+    let since = Instant::now();
+    while first.add(3) != Rcode::NOERROR {
+        assert!(since.elapsed() < TIME);
+        thread::sleep(Duration::from_millis(10));
+    }
+    let data = found(&path).data().unwrap().0;
+    let has = |number| data.rrset(host(number).owner.view(), Type::A).is_some();
+    assert_eq!([1, 2, 3, 100].map(has), [false, false, true, true]);
+    assert_eq!((first.serial(), data.soa().serial().0), (3, 3));
+    // Where there is no other one, or one that is behind, what is served is kept.
+    for number in 4..6 {
+        remove();
+        if number == 5 {
+            fs::write(&path, &on_disk).unwrap();
+        }
+        while first.add(number) != Rcode::NOERROR {
+            assert!(since.elapsed() < TIME);
+        }
+        assert_eq!(found(&path).soa().unwrap().serial().0, number);
+    }
+    assert!(path.with_extension("lock").exists());
+}
+
+#[test]
+fn a_database_that_is_there_later_than_the_server_counts() {
+    let (_folder, path) = folder();
+    let server = start(seed(Some(&path)));
+    assert_eq!(server.add(1), Rcode::NOERROR);
+    drop(server);
+    // Its disk was not there when it was to be read, and the master file is later.
+    let server = start(seed_of(9, Some(&path)));
+    assert_eq!((server.add(2), server.serial()), (Rcode::NOERROR, 3));
+    assert_eq!(found(&path).soa(), server.zone.soa());
 }
 
 #[test]
