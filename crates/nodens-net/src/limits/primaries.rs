@@ -18,6 +18,8 @@ pub const PRIMARY_PACE_TIME: Duration = Duration::from_secs(300);
 pub const PRIMARY_DOWN_TIME: Duration = Duration::from_secs(60);
 /// The least time between two attempts with such a primary that NOTIFY asks for: its sender may be anybody.
 pub const PRIMARY_HINT_INTERVAL: Duration = Duration::from_secs(10);
+/// For how many reasons the failures of a primary are said until it answers again; a zone has a line for each.
+pub const FAILURES_SAID_MAX: usize = 4;
 /// How long a reload or the end of the process waits for zones that are being read or written: a disk that does not
 /// answer must not keep it from doing anything else.
 pub const STORE_END: Duration = Duration::from_secs(5);

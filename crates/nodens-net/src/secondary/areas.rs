@@ -5,6 +5,7 @@ use super::ahead::{Opened, read_ahead};
 use super::catalogs::Catalogs;
 use super::exchange::nanoseconds;
 use super::keeper::Keeper;
+use super::said::Said;
 use super::store::{Found, Store};
 use crate::clock;
 use crate::fault::errno_text;
@@ -19,7 +20,6 @@ use nodens_zone::refresh::{Refresh, Schedule};
 use nodens_zone::secondary::{SecondaryService, SecondaryZone};
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,21 +34,14 @@ pub(super) struct Area {
 /// A zone that is kept up to date.
 pub(super) struct Kept {
     pub(super) zone: Arc<SecondaryZone>,
-    /// Primaries whose failure was said, until they answer again.
-    pub(super) failed: Vec<SocketAddr>,
+    /// Failures of primaries that were said.
+    pub(super) said: Said,
     pub(super) store: Option<Store>,
     /// Whether it could not be stored, which was said.
     pub(super) is_unstored: bool,
     /// Of a catalog: why the version that is served is not in force, if it is not. It is not stored then, so that a
     /// restart begins with the last one that was.
     pub(super) not_followed: Option<String>,
-}
-
-impl Kept {
-    /// How loudly to say that this primary has failed: one that stays down is said to be once.
-    pub(super) fn level_of_failure(&self, primary: SocketAddr) -> Level {
-        if self.failed.contains(&primary) { Level::Debug } else { Level::Warning }
-    }
 }
 
 impl Area {
@@ -213,8 +206,8 @@ impl Keeper {
         let origin = zone.shared_origin().clone();
         let (refresh_ns, expires_ns) = area.schedule.insert(origin.clone(), refresh);
         zone.note_times(refresh_ns, expires_ns);
-        let (failed, is_unstored, not_followed) = Default::default();
-        let kept = Kept { zone: zone.clone(), failed, store, is_unstored, not_followed };
+        let (said, is_unstored, not_followed) = Default::default();
+        let kept = Kept { zone: zone.clone(), said, store, is_unstored, not_followed };
         area.zones.insert(origin, kept);
         // What an earlier configuration has replaced may still have readers.
         self.sweep_later(&zone);

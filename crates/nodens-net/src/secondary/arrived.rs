@@ -108,9 +108,7 @@ impl Keeper {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_reached(clock::mono_ns().cast_signed());
         kept.zone.note_failure(kept.not_followed.as_deref());
-        let had_failed = kept.failed.len();
-        kept.failed.retain(|primary| *primary != order.primary.address);
-        if kept.failed.len() < had_failed {
+        if kept.said.forget(order.primary.address) {
             let (zone, primary) = (&order.zone, &order.primary);
             let text = format!("{zone} recovered: {primary} has serial {}", serial.0);
             self.sink.line(Level::Info, ORIGIN, text);

@@ -13,7 +13,7 @@ use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use foldhash::fast::RandomState;
-use nodens_core::log::{Level, Sink};
+use nodens_core::log::Sink;
 use nodens_wire::Type;
 use nodens_zone::counts::{self, Kind as Asked, Result as Came};
 use nodens_zone::incoming::Incoming;
@@ -259,7 +259,7 @@ impl Keeper {
         let text = format!("IXFR of {zone} from {primary} failed: {reason}, asking for AXFR");
         let id = self.id(&order.primary);
         let Some(kept) = self.kept(&order) else { return };
-        let (base, level) = (kept.zone.data(), kept.level_of_failure(primary.address));
+        let (base, level) = (kept.zone.data(), kept.said.level_of_attempt(primary.address));
         self.sink.line(level, ORIGIN, text);
         let incoming = Incoming::axfr(order.zone.clone(), id, base);
         self.open(order, Work::Transfer(Box::new(incoming)));
@@ -282,10 +282,8 @@ impl Keeper {
     pub(super) fn note_failure(&mut self, order: &Order, reason: &str, end: End) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_failure(Some(&format!("{}: {reason}", order.primary)));
-        let level = kept.level_of_failure(order.primary.address);
-        if level == Level::Warning {
-            kept.failed.push(order.primary.address);
-        }
+        let level = kept.said.level(order.primary.address, reason);
+        kept.said.note(order.primary.address, reason, level);
         let text = format!("Failed to transfer {} from {}: {reason}", order.zone, order.primary);
         self.sink.line(level, ORIGIN, text);
         self.ended(order, end);

@@ -18,6 +18,7 @@ mod lanes;
 mod link;
 mod lock;
 mod pace;
+mod said;
 mod store;
 
 use crate::fault::errno_text;

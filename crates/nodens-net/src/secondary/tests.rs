@@ -385,6 +385,24 @@ fn another_configuration_goes_on_with_what_is_here() {
 }
 
 #[test]
+fn another_reason_why_a_primary_fails_is_said_although_it_has_failed_before() {
+    let (address, _asked) = primary(|count, _| match count {
+        1 | 2 => Reaction::Refuse(Rcode::REFUSED),
+        3 | 4 => Reaction::Refuse(Rcode::SERVFAIL),
+        _ => Reaction::Records(whole(7, &[1, 2])),
+    });
+    let running = run(&[address]);
+    running.until(Some(7));
+    let failures = running.log.try_iter().filter_map(|record| match record {
+        nodens_core::log::Record::Line { level: Level::Warning, text, .. } => Some(text),
+        _ => None,
+    });
+    let failed = format!("Failed to transfer example.org. from {address}: rcode");
+    let wanted = [format!("{failed} REFUSED"), format!("{failed} SERVFAIL")];
+    assert_eq!(failures.collect::<Vec<_>>(), wanted);
+}
+
+#[test]
 fn a_restart_goes_on_with_what_is_on_disk() {
     let (address, asked) = primary(|_, qtype| match qtype {
         Type::AXFR => Reaction::Records(whole(7, &[1, 2, 3, 4, 5, 6])),
