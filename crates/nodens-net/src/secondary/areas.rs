@@ -240,6 +240,12 @@ impl Keeper {
             let text = format!("Restored from disk: {zones} zones, {records} records");
             self.sink.line(Level::Info, ORIGIN, text);
         }
+        if let Some((zones, first)) = self.lapsed.take() {
+            let text = format!(
+                "Failed to restore {zones} zones from disk, such as {first}: expired, no primary had them in time"
+            );
+            self.sink.line(Level::Warning, ORIGIN, text);
+        }
     }
 
     /// Keeps a zone no more, unless another directive has it.

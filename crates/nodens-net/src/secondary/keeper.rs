@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use foldhash::fast::RandomState;
 use nodens_core::log::Sink;
-use nodens_wire::Type;
+use nodens_wire::{Name, Type};
 use nodens_zone::counts::{self, Kind as Asked, Result as Came};
 use nodens_zone::incoming::Incoming;
 use nodens_zone::refresh::End;
@@ -50,6 +50,8 @@ pub(super) struct Keeper {
     pub(super) counts: Arc<counts::Incoming>,
     /// Zones that were read from disk and are not in the log yet, and their records.
     pub(super) restored: Cell<(u64, u64)>,
+    /// How many of them have expired, and one of these.
+    pub(super) lapsed: Cell<Option<(u64, Arc<Name>)>>,
     pub(super) sink: Sink,
 }
 
@@ -84,6 +86,7 @@ impl Keeper {
             foreign,
             counts,
             restored: Cell::default(),
+            lapsed: Cell::default(),
             sink,
         };
         // Whether a zone is anybody's catalog has to be known before its file is read.

@@ -430,9 +430,15 @@ fn a_restart_goes_on_with_what_is_on_disk() {
     third.until_said("Restored from disk: 1 zones, 8 records");
     assert_eq!(third.addresses(), 7);
     assert!(third.zone.since(Serial(7)).is_some());
-    // What is damaged is said, and fetched again.
+    // What is too old is said, and fetched again, and so is what is damaged.
     drop(third);
     let path = folder.join("example.org.zone");
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600)).unwrap();
+    let late = run_stored(&[gone], folder);
+    late.until_said("Failed to restore 1 zones from disk, such as example.org.: expired");
+    assert!(late.zone.soa().is_none());
+    drop(late);
     let mut octets = std::fs::read(&path).unwrap();
     octets[20] ^= 1;
     std::fs::write(&path, octets).unwrap();
