@@ -8,7 +8,7 @@ use crate::key_log::FileLog;
 use crate::protocol::Protocol;
 use arc_swap::ArcSwap;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::server::ProducesTickets;
+use rustls::server::{NoServerSessionStorage, ProducesTickets};
 use rustls::{ConfigBuilder, ServerConfig, WantsVerifier};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +27,13 @@ pub enum ClientAuth {
     VerifyIfGiven,
     /// `require_and_verify`: one of the authorities.
     RequireAndVerify,
+}
+
+impl ClientAuth {
+    /// Whether it is verified who a client is.
+    pub(crate) fn verifies(self) -> bool {
+        matches!(self, Self::VerifyIfGiven | Self::RequireAndVerify)
+    }
 }
 
 /// Where the certificate, its key and the authorities for clients are.
@@ -71,7 +78,9 @@ struct Loaded {
     tickets: Tickets,
 }
 
-/// With these sessions are resumed. The keys live for hours and are replaced by themselves.
+/// With these sessions are resumed, but not where clients are verified: nobody does that again with the certificate of a
+/// client that has a ticket, and with each one it gets the next, however long ago its certificate has expired. The keys
+/// live for hours and are replaced by themselves.
 type Tickets = Arc<dyn ProducesTickets>;
 
 #[derive(Debug)]
@@ -85,11 +94,14 @@ impl Kept {
         &self,
         mut config: ServerConfig,
         protocol: Protocol,
-        tickets: &Tickets,
+        tickets: Option<&Tickets>,
     ) -> Arc<ServerConfig> {
         config.alpn_protocols = protocol.names();
-        config.ticketer = tickets.clone();
-        config.send_tls13_tickets = 1;
+        config.send_tls13_tickets = usize::from(tickets.is_some());
+        match tickets {
+            Some(tickets) => config.ticketer = tickets.clone(),
+            None => config.session_storage = Arc::new(NoServerSessionStorage {}),
+        }
         if let Some(log) = &self.key_log {
             config.key_log = log.clone();
         }
@@ -126,7 +138,7 @@ impl Server {
         let kept = Kept { provider: Arc::new(ring::default_provider()), key_log: None };
         let config = |protocol: Protocol| {
             let builder = builder(&kept).map_err(unusable)?.with_no_client_auth();
-            Ok(kept.finish(builder.with_cert_resolver(managed.clone()), protocol, &tickets))
+            Ok(kept.finish(builder.with_cert_resolver(managed.clone()), protocol, Some(&tickets)))
         };
         let configs: Result<_, _> = Protocol::ALL.into_iter().map(config).collect();
         let loaded = Loaded { configs: configs?, contents: Contents::default(), tickets };
@@ -151,8 +163,7 @@ impl Server {
     }
 
     /// Reads the files again; says whether they changed. New connections get what is in them now, those
-    /// that are open keep what they began with. Sessions can still be resumed, but not with other
-    /// authorities: nobody verifies the certificate of a client again that has a ticket.
+    /// that are open keep what they began with. Sessions can still be resumed.
     ///
     /// # Errors
     /// As of [`Server::load`]; what was read before stays in use.
@@ -162,13 +173,7 @@ impl Server {
         if before.contents == contents {
             return Ok(false);
         }
-        let tickets = match authorities(&before.contents) == authorities(&contents) {
-            true => before.tickets.clone(),
-            false => ring::Ticketer::new().map_err(|source| LoadError::Unusable {
-                path: files.certificate.clone(),
-                source,
-            })?,
-        };
+        let tickets = before.tickets.clone();
         self.configs.store(Arc::new(load((files, contents), &self.kept, tickets)?));
         Ok(true)
     }
@@ -188,11 +193,6 @@ fn contents(files: &ServerFiles) -> Result<Contents, LoadError> {
     files::contents([Some(&files.certificate), Some(&files.key), files.authorities.as_ref()])
 }
 
-/// What the file of authorities has in it, if there is one.
-fn authorities(contents: &Contents) -> Option<&Vec<u8>> {
-    contents.get(2)
-}
-
 /// `contents` was read before the files are parsed: what changes meanwhile is seen the next time.
 fn load(
     (files, contents): (&ServerFiles, Contents),
@@ -210,7 +210,8 @@ fn load(
             None => builder.with_no_client_auth(),
         };
         let config = builder.with_single_cert(chain.clone(), key.clone_key()).map_err(unusable)?;
-        Ok(kept.finish(config, protocol, &tickets))
+        let tickets = (!files.client_auth.verifies()).then_some(&tickets);
+        Ok(kept.finish(config, protocol, tickets))
     };
     let configs: Result<_, _> = Protocol::ALL.into_iter().map(config).collect();
     Ok(Loaded { configs: configs?, contents, tickets })

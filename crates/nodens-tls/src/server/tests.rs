@@ -3,10 +3,11 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, IsCa, KeyPair,
     generate_simple_self_signed,
 };
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::{PrivateKeyDer, UnixTime};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConnection};
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// Writes a certificate for `name` and its key to `folder`.
 fn write(folder: &Path, name: &str) -> ServerFiles {
@@ -62,7 +63,7 @@ fn handshake(client: &Arc<ClientConfig>, server: &Server) -> Result<HandshakeKin
 }
 
 #[test]
-fn a_client_that_is_trusted_no_more_gets_in_with_no_ticket() {
+fn a_client_that_is_verified_is_verified_each_time() {
     let folder = tempfile::tempdir().unwrap();
     let mut files = write(folder.path(), "a.example");
     let (trusted, other) = (authority(), authority());
@@ -71,7 +72,10 @@ fn a_client_that_is_trusted_no_more_gets_in_with_no_ticket() {
     (files.authorities, files.client_auth) = (Some(path.clone()), ClientAuth::RequireAndVerify);
     let server = Server::load(files.clone()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::default().signed_by(&key, &trusted).unwrap();
+    let mut params = CertificateParams::default();
+    let until_s = UnixTime::now().as_secs() + 5;
+    params.not_after = (SystemTime::UNIX_EPOCH + Duration::from_secs(until_s)).into();
+    let certificate = params.signed_by(&key, &trusted).unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let client = |chain: &Path| {
         let mut roots = RootCertStore::empty();
@@ -84,13 +88,22 @@ fn a_client_that_is_trusted_no_more_gets_in_with_no_ticket() {
         Arc::new(builder.with_client_auth_cert(chain, key.clone_key()).unwrap())
     };
     let client = client(&files.certificate);
-    assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Full);
-    assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Resumed);
+    for _ in 0..3 {
+        assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Full);
+    }
     fs::write(&path, other.pem()).unwrap();
     assert!(server.reload().unwrap());
     handshake(&client, &server).unwrap_err();
     fs::write(&path, trusted.pem()).unwrap();
     assert!(server.reload().unwrap());
+    assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Full);
+    while UnixTime::now().as_secs() <= until_s {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    handshake(&client, &server).unwrap_err();
+    // Where nobody is verified, nothing expires.
+    files.client_auth = ClientAuth::Require;
+    let server = Server::load(files).unwrap();
     assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Full);
     assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Resumed);
 }
