@@ -265,6 +265,7 @@ fn watch(
     changed: Arc<Changed>,
     words: Sender<Word>,
 ) -> Option<RecommendedWatcher> {
+    let watched: Vec<_> = watched.into_iter().filter_map(absolute).collect();
     let folders: BTreeSet<PathBuf> = watched.iter().map(|watched| watched.folder.clone()).collect();
     if folders.is_empty() {
         return None;
@@ -283,6 +284,12 @@ fn watch(
         _ = watcher.watch(&folder, RecursiveMode::NonRecursive);
     }
     Some(watcher)
+}
+
+/// As the paths of events are, however the folder is written.
+fn absolute(watched: Watched) -> Option<Watched> {
+    let folder = std::path::absolute(watched.folder).ok()?;
+    Some(Watched { folder, ..watched })
 }
 
 impl Drop for Tasks {
@@ -388,6 +395,16 @@ mod tests {
     #[test]
     fn a_change_in_a_folder_makes_its_work_due_and_no_other() {
         let folder = tempfile::tempdir().unwrap();
+        change_in(folder.path(), folder.path());
+        // A relative one is below the folder that the program was started in.
+        let here = std::env::current_dir().unwrap();
+        let folder = tempfile::tempdir_in(&here).unwrap();
+        let below = folder.path().strip_prefix(&here).unwrap();
+        change_in(folder.path(), below);
+        change_in(folder.path(), &std::path::Path::new(".").join(below));
+    }
+
+    fn change_in(real: &std::path::Path, folder: &std::path::Path) {
         let runs = [Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0))];
         let task = |seen: &Arc<AtomicUsize>| {
             let seen = seen.clone();
@@ -400,12 +417,14 @@ mod tests {
         let tasks = runs.iter().map(task).collect();
         let watched = vec![
             Watched { folder: "/nonexistent/folder".into(), task: 0 },
-            Watched { folder: folder.path().to_owned(), task: 1 },
+            Watched { folder: folder.to_owned(), task: 1 },
         ];
         let tasks = Tasks::start(Work { tasks, watched });
         for count in 1..=2 {
-            std::fs::write(folder.path().join("file"), "text").unwrap();
+            std::fs::write(real.join("file"), "text").unwrap();
+            let since = Instant::now();
             while runs[1].load(Ordering::Relaxed) < count {
+                assert!(since.elapsed() < Duration::from_secs(20), "{}", folder.display());
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
