@@ -38,6 +38,16 @@ pub enum Fault {
     /// The server did not accept the query's signature.
     #[error("the server refused the signature of the query with {0}")]
     Refused(ErrorCode),
+    /// The same, as it was signed too long ago for the server's clock, or in its future.
+    #[error(
+        "the server refused the signature of the query with BADTIME: its clock says {server_s} (Unix time), this one {own_s}"
+    )]
+    OtherClock {
+        /// The server's time, in seconds since the Unix epoch.
+        server_s: u64,
+        /// The time here.
+        own_s: u64,
+    },
 }
 
 /// Verifies the messages of one response; [`Key::sign_query`] makes it.
@@ -98,6 +108,9 @@ impl Verifier {
         if !digest.matches(signature.mac) {
             return Err(Fault::BadSignature);
         }
+        if let (ErrorCode::BADTIME, Some(server_s)) = (variables.error, time_in(variables.other)) {
+            return Err(Fault::OtherClock { server_s, own_s: unix_s });
+        }
         if variables.error != ErrorCode::NOERROR {
             return Err(Fault::Refused(variables.error));
         }
@@ -130,4 +143,10 @@ impl Verifier {
     pub fn end(&self) -> Result<(), Fault> {
         if self.began && self.unsigned == 0 { Ok(()) } else { Err(Fault::Unsigned) }
     }
+}
+
+/// The server's time in the other data of a response with BADTIME (RFC 8945 section 5.2.3).
+fn time_in(other: &[u8]) -> Option<u64> {
+    let octets: &[u8; 6] = other.try_into().ok()?;
+    Some(octets.iter().fold(0, |time, octet| (time << 8) | u64::from(*octet)))
 }
