@@ -16,7 +16,7 @@ pub use print::record_text;
 use domain::base::Name as DomainName;
 use domain::base::rdata::ComposeRecordData;
 use domain::zonefile::inplace::{Entry, Zonefile};
-use nodens_wire::{Builder, Class, Flags, Message, Record, Section, Type};
+use nodens_wire::{Builder, Class, Flags, Message, Record, Records, Section, Type};
 use tokens::{Token, Tokens};
 
 /// Seconds, where a record says nothing else.
@@ -105,6 +105,10 @@ pub(crate) fn head(tokens: &mut Tokens<'_>) -> Result<Head, PresentationError> {
         } else if let Some(found) = record_class(&word).filter(|_| class.is_none()) {
             class = Some(found);
         } else {
+            let is_number = word.raw.starts_with(|first: char| first.is_ascii_digit());
+            if ttl.is_none() && is_number {
+                return Err(word.unlike("a TTL of at most 4294967295 seconds, a class or a type"));
+            }
             return Ok(Head { ttl, class, rtype: record_type(&word)? });
         }
     }
@@ -114,7 +118,11 @@ pub(crate) fn head(tokens: &mut Tokens<'_>) -> Result<Head, PresentationError> {
 pub(crate) fn data(rtype: Type, tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError> {
     let rdata = match rdata::read(rtype, tokens) {
         Some(rdata) => rdata?,
-        None => read_with_domain(rtype, tokens)?,
+        None if is_read_with_domain(rtype) => read_with_domain(rtype, tokens)?,
+        None => {
+            let expected = "\\# and the number of octets, as the type has no other form";
+            return Err(tokens.expect(expected)?.unlike(expected));
+        }
     };
     if rdata.len() > usize::from(u16::MAX) {
         return Err(PresentationError::TooLong);
@@ -122,11 +130,19 @@ pub(crate) fn data(rtype: Type, tokens: &mut Tokens<'_>) -> Result<Vec<u8>, Pres
     Ok(rdata)
 }
 
-/// Whether a message with the record can be read: RDATA given as octets may be anything.
+/// Whether a message with the record can be read, and RDATA has the form of its type to the last octet, without names that
+/// point elsewhere: what is given as octets may be anything.
 pub(crate) fn is_readable(record: &Record) -> bool {
     let mut wire = Vec::new();
     let mut builder = Builder::new(&mut wire, 0, Flags::default());
-    builder.push(Section::Answer, record).is_ok() && Message::parse(&wire).is_ok()
+    if builder.push(Section::Answer, record).is_err() || Message::parse(&wire).is_err() {
+        return false;
+    }
+    let Some(Ok(view)) = Records::of(&wire).ok().and_then(|mut records| records.next()) else {
+        return false;
+    };
+    let is_as_sent = || view.to_record(&wire).is_ok_and(|sent| sent.rdata == record.rdata);
+    view.validate(&wire).is_ok() && is_as_sent()
 }
 
 /// ANY and NONE are classes of questions and updates, not of records.
@@ -137,6 +153,10 @@ fn record_class(word: &Token<'_>) -> Option<Class> {
 fn record_type(word: &Token<'_>) -> Result<Type, PresentationError> {
     let found = word.raw.parse().ok().filter(|found| !matches!(*found, Type::ANY | Type::OPT));
     found.ok_or_else(|| word.unlike("a type such as AAAA"))
+}
+
+fn is_read_with_domain(rtype: Type) -> bool {
+    matches!(rtype, Type::NSEC3 | Type::NSEC3PARAM | Type::ZONEMD | Type::KEY | Type::RKEY)
 }
 
 /// Lets the `domain` crate read the RDATA behind the tokens taken so far.

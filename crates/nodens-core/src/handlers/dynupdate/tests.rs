@@ -543,7 +543,7 @@ fn a_zone_with_a_key_is_not_answered_for_before_it_is_signed() {
         ("a.example.org. 60 IN DS 1 13 2 aabb", Rcode::NOERROR),
         ("a.example.org. 60 IN NSEC b.example.org. A", Rcode::REFUSED),
         ("example.org. 60 IN CDS 0 0 0 00", Rcode::REFUSED),
-        ("a.example.org. 60 IN TYPE63 \\# 1 00", Rcode::NOTIMP),
+        ("a.example.org. 60 IN TYPE63 \\# 6 000000000000", Rcode::NOTIMP),
     ] {
         let update = adds("example.org.", Type::SOA, &[record]);
         assert_eq!(signed(&mut bench, update, "key.example."), rcode, "{record}");
