@@ -2,8 +2,10 @@
 
 use super::MasterFault;
 use crate::limits::{MASTER_DIGITS_MAX, MASTER_GENERATED_MAX};
-use crate::presentation::PresentationError;
 use crate::presentation::tokens::{Token, Tokens};
+use crate::presentation::{PresentationError, head};
+use nodens_wire::{NameRef, Type};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The most a number with its offset may be, as in CoreDNS.
@@ -32,6 +34,9 @@ enum Base {
     Octal,
     Lower,
     Upper,
+    /// Hexadecimal digits as labels, the last one first, as names below `ip6.arpa` have them.
+    LowerLabels,
+    UpperLabels,
 }
 
 impl Generate {
@@ -41,7 +46,7 @@ impl Generate {
         let wrong = || word.unlike("a range such as 1-10 or 1-10/2 of at most 65536 numbers");
         let (next, stop, step) = range(word.raw).ok_or_else(wrong)?;
         let template = tokens.rest().trim_start().trim_end_matches(['\r', '\n']);
-        let parts = parts(&word, template, (next, stop))?;
+        let parts = parts(&word, &unquoted(template), (next, stop))?;
         tokens.clone().expect("a record")?;
         Ok(Self { line, parts, next, stop, step })
     }
@@ -62,6 +67,10 @@ impl Generate {
                         Base::Octal => write!(digits, "{number:0width$o}"),
                         Base::Lower => write!(digits, "{number:0width$x}"),
                         Base::Upper => write!(digits, "{number:0width$X}"),
+                        Base::LowerLabels => write!(digits, "{}", labels(number, width)),
+                        Base::UpperLabels => {
+                            write!(digits, "{}", labels(number, width).to_ascii_uppercase())
+                        }
                     };
                     text.extend_from_slice(digits.as_bytes());
                 }
@@ -80,6 +89,56 @@ fn range(text: &str) -> Option<(i64, i64, i64)> {
     let (start, stop, step) = (number(start)?, number(stop)?, number(step)?);
     let count = u64::try_from((stop - start).checked_div(step)?).ok()?;
     (start <= stop && count < MASTER_GENERATED_MAX).then_some((start, stop, step))
+}
+
+/// The template without the quotes around RDATA of several fields, which BIND takes as one word (`MX "10 mail-$"`).
+/// Text keeps them, as CoreDNS has it.
+fn unquoted(template: &str) -> Cow<'_, str> {
+    without_quotes(template).map_or(Cow::Borrowed(template), Cow::Owned)
+}
+
+fn without_quotes(template: &str) -> Option<String> {
+    let mut tokens = Tokens::relative_to(NameRef::root(), template);
+    tokens.next().ok()??;
+    let rtype = head(&mut tokens).ok()?.rtype;
+    let rdata = tokens.next().ok()?.filter(|word| word.quoted)?;
+    let before = template.get(..tokens.position())?;
+    let is_all = matches!(tokens.next(), Ok(None));
+    (is_all && !is_text(rtype)).then(|| format!("{before}{}", rdata.raw))
+}
+
+/// Whether one word in quotes is RDATA of the type.
+fn is_text(rtype: Type) -> bool {
+    matches!(
+        rtype,
+        Type::TXT
+            | Type::SPF
+            | Type::AVC
+            | Type::NINFO
+            | Type::RESINFO
+            | Type::HINFO
+            | Type::ISDN
+            | Type::X25
+            | Type::UINFO
+    )
+}
+
+/// A number as labels of one hexadecimal digit, with so many octets at least.
+fn labels(number: i64, width: usize) -> String {
+    let mut rest = number;
+    let mut text = String::new();
+    loop {
+        // invariant: the last four bits are a digit.
+        text.extend(char::from_digit((rest & 15) as u32, 16));
+        rest >>= 4;
+        if rest <= 0 && text.len() >= width {
+            return text;
+        }
+        text.push('.');
+        if rest <= 0 && text.len() >= width {
+            return text;
+        }
+    }
 }
 
 /// Cuts the template at its numbers; `\$` and `$$` are a dollar sign.
@@ -132,6 +191,8 @@ fn number(text: &str, (start, stop): (i64, i64)) -> Option<Part> {
         "o" => Base::Octal,
         "x" => Base::Lower,
         "X" => Base::Upper,
+        "n" => Base::LowerLabels,
+        "N" => Base::UpperLabels,
         _ => return None,
     };
     let fits = start.checked_add(offset)? >= 0 && stop.checked_add(offset)? <= NUMBER_MAX;

@@ -40,6 +40,10 @@ impl Lines {
             if entry.len() > MASTER_ENTRY_LEN_MAX {
                 return Err(MasterFault::TooLong);
             }
+            // Some editors put it in front of a text. It says nothing about names.
+            if self.before + self.own == 0 && entry.starts_with(BYTE_ORDER_MARK) {
+                entry.drain(..BYTE_ORDER_MARK.len());
+            }
             let line = entry.get(start..).unwrap_or_default();
             if line.is_empty() {
                 return Ok(start > 0);
@@ -52,6 +56,8 @@ impl Lines {
         }
     }
 }
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// What a line leaves open.
 #[derive(Default)]

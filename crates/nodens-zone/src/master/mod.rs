@@ -3,7 +3,7 @@
 //!
 //! Accepted is what CoreDNS accepts. A TTL that is left out is that of `$TTL`, else the last one that was
 //! written, else 0 where the class is written. An owner that is left out is the last one, or the origin.
-//! `$GENERATE` is that of BIND, with the bases `d`, `o`, `x` and `X`.
+//! `$GENERATE` is that of BIND, with the bases `d`, `o`, `x`, `X`, `n` and `N`.
 
 mod generate;
 mod lines;

@@ -160,11 +160,49 @@ fn generated_records_have_numbers() {
 }
 
 #[test]
+fn generated_numbers_may_be_labels_of_hexadecimal_digits() {
+    for (number, owner) in [
+        ("${0,3,n}", "b.a"),
+        ("${0,1,n}", "b.a"),
+        ("${0,0,N}", "B.A"),
+        ("${0,7,N}", "B.A.0.0"),
+        ("${-171,1,n}", "0"),
+        ("x${0,4,n}y", "xb.a.y"),
+    ] {
+        assert_eq!(
+            read(&format!("$GENERATE 171-171 {number} 1 A 192.0.2.1")),
+            [format!("{owner}.example.org. 1 IN A c0000201")],
+            "{number}"
+        );
+    }
+}
+
+#[test]
+fn generated_rdata_of_several_fields_may_stand_in_quotes() {
+    // The manual of BIND writes it so.
+    assert_eq!(
+        read("$TTL 5\n$GENERATE 1-2 h$ IN MX \"$ m$.\" ; each\n$GENERATE 3-3 t$ TXT \"$ a\""),
+        [
+            "h1.example.org. 5 IN MX 0001026d3100",
+            "h2.example.org. 5 IN MX 0002026d3200",
+            "t3.example.org. 5 IN TXT 03332061"
+        ]
+    );
+    assert_eq!(
+        read("$GENERATE 1-1 h$ 1 MX \"1 m\" x"),
+        ["zone:1:9: expected a number, found `1 m`"]
+    );
+}
+
+#[test]
 fn octets_that_are_no_text_are_taken_as_they_are() {
     let text = b"\xe9 1 TXT caf\xe9 \"\xc3\xa9\" ; \xff\n";
     assert_eq!(all(octets(text)), ["\\233.example.org. 1 IN TXT 04636166e902c3a9"]);
     assert_eq!(read("é 1 TXT é"), ["\\195\\169.example.org. 1 IN TXT 02c3a9"]);
     assert_eq!(read("a 1 TXT \"b\nc\"\r\nd 1 TXT e\r\n").len(), 2);
+    // A byte order mark in front of the file is no part of a name; elsewhere it is.
+    assert_eq!(read("\u{feff}a 1 TXT b\n"), ["a.example.org. 1 IN TXT 0162"]);
+    assert_eq!(read("\n\u{feff} 1 TXT b\n"), ["\\239\\187\\191.example.org. 1 IN TXT 0162"]);
 }
 
 #[test]
@@ -186,6 +224,17 @@ fn what_is_no_zone_is_refused_with_its_place() {
         ("x 1 TXT a)", "1:9: expected the end of the record, found `)`"),
         ("x 1 TYPE65280 \\# 3 0102", "1:20: expected the number of octets, found `3`"),
         ("x 1 NS \\# 1 40", "1:13: expected a record of type NS that a message can hold"),
+        // Octets behind the name, and a name that points somewhere.
+        ("x 1 MX \\# 4 00010000", "1:13: expected a record of type MX that a message can hold"),
+        ("x 1 NS \\# 2 c00c", "1:13: expected a record of type NS that a message can hold"),
+        (
+            "x 1 TYPE65280 abcd",
+            "1:15: expected \\# and the number of octets, as the type has no other form, found `abcd`",
+        ),
+        (
+            "x 4294967296 A 1.2.3.4",
+            "1:3: expected a TTL of at most 4294967295 seconds, a class or a type, found `4294967296`",
+        ),
         ("$TTL x", "1:6: expected a TTL, found `x`"),
         ("$TTL 1 2", "1:8: expected the end of the record, found `2`"),
         ("$TTL 4294967296", "1:6: expected a TTL, found `4294967296`"),

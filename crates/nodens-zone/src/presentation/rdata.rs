@@ -179,10 +179,14 @@ fn read_word(field: Field, word: &Token<'_>, rdata: &mut Vec<u8>) -> Result<(), 
         }
         Field::Groups(between, count, digits) => {
             let groups: Vec<&str> = word.raw.split(between).collect();
-            if groups.len() != count || groups.iter().any(|group| group.len() != digits) {
+            // BIND writes the groups of NID and L64 without the zeros in front.
+            let least = if between == ':' { 1 } else { digits };
+            let fits = |group: &&str| (least..=digits).contains(&group.len());
+            if groups.len() != count || !groups.iter().all(fits) {
                 return Err(word.unlike("hexadecimal digits in groups"));
             }
-            rdata.extend(hex_of(&Token { raw: &groups.concat(), ..*word })?);
+            let whole: String = groups.iter().map(|group| format!("{group:0>digits$}")).collect();
+            rdata.extend(hex_of(&Token { raw: &whole, ..*word })?);
         }
         Field::Ipv4 => {
             rdata.extend(word.raw.parse::<Ipv4Addr>().map_err(|_| wrong())?.octets());

@@ -21,7 +21,7 @@ pub(super) fn read(
     })
 }
 
-/// Lists of address prefixes (RFC 3123): `[!]FAMILY:ADDRESS/LENGTH`.
+/// Lists of address prefixes (RFC 3123): `[!]FAMILY:ADDRESS/LENGTH`. Bits behind the length stay, as in BIND, Knot and NSD.
 fn prefixes(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError> {
     let mut rdata = Vec::new();
     while let Some(word) = tokens.next()? {
@@ -46,12 +46,6 @@ fn prefix(text: &str) -> Option<Vec<u8>> {
         _ => return None,
     };
     let length: u8 = length.parse().ok().filter(|l| usize::from(*l) <= octets.len() * 8)?;
-    let is_beyond = |bit: usize| bit >= usize::from(length);
-    let set =
-        |bit: &usize| octets.get(bit / 8).is_some_and(|octet| octet >> (7 - bit % 8) & 1 == 1);
-    if (0..octets.len() * 8).filter(set).any(is_beyond) {
-        return None;
-    }
     let kept = octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
     let mut item = family.to_be_bytes().to_vec();
     item.extend([length, negation | u8::try_from(kept).ok()?]);

@@ -6,8 +6,8 @@ use super::tokens::{Token, Tokens};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Keys by number (RFC 9460 section 14.3, RFC 9461).
-const KEYS: [(&str, u16); 8] = [
+/// Keys by number (RFC 9460 section 14.3, RFC 9461, RFC 9540).
+const KEYS: [(&str, u16); 9] = [
     ("mandatory", 0),
     ("alpn", 1),
     ("no-default-alpn", 2),
@@ -16,6 +16,7 @@ const KEYS: [(&str, u16); 8] = [
     ("ech", 5),
     ("ipv6hint", 6),
     ("dohpath", 7),
+    ("ohttp", 8),
 ];
 
 pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError> {
@@ -71,7 +72,7 @@ fn octets(key: u16, value: Option<Token<'_>>) -> Option<Result<Vec<u8>, Presenta
             })
         }
         1 => protocols(&value),
-        2 => return None,
+        2 | 8 => return None,
         3 => match value.raw.parse::<u16>() {
             Ok(port) => Ok(port.to_be_bytes().to_vec()),
             Err(_) => wrong("a port"),

@@ -171,7 +171,6 @@ fn what_has_another_form_is_refused() {
         "LOC 1 N 1 E 0 90000001",
         "LOC 1 1 1 1 N 1 E 0",
         "LOC 1 N 1 E NaN",
-        "APL 1:192.0.2.1/24",
         "APL 2:192.0.2.0/24",
         "APL 3:192.0.2.0/24",
         "APL 1:192.0.2.0/33",
@@ -233,4 +232,30 @@ fn types_in_a_map_may_stand_in_any_order() {
 fn no_text_is_an_empty_string() {
     assert_eq!(read("x. TXT"), "x. 3600 IN TXT 00");
     assert_eq!(read("x. 60 IN SPF ; nothing"), "x. 60 IN SPF 00");
+}
+
+/// What BIND, Knot and NSD read, or write.
+#[test]
+fn rdata_is_read_as_other_servers_write_it() {
+    for (text, rdata) in [
+        ("NID 1 14:4fff:0:e4", "000100144fff000000e4"),
+        ("L64 1 2001:db8::1", ""),
+        ("L64 1 2001:db8:1140:1", "000120010db811400001"),
+        (
+            "APL 1:192.168.32.1/21 2:2001:db8::1/32",
+            "00011504c0a8200100022010 20010db8000000000000000000000001",
+        ),
+        ("HTTPS 1 . alpn=h2 ohttp", "000100000100030268320008 0000"),
+    ] {
+        let record = record(&format!("x. {text}"));
+        match rdata {
+            "" => assert!(record.is_err(), "{text}"),
+            _ => assert_eq!(hex(&record.unwrap().rdata), rdata.replace(' ', ""), "{text}"),
+        }
+    }
+    assert!(record("x. HTTPS 1 . ohttp=1").is_err());
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
