@@ -45,8 +45,6 @@ pub(super) enum End<'z> {
     Elsewhere,
     /// To a name that is too long (RFC 6672 section 2.2).
     TooLong,
-    /// From a name to itself.
-    Circle,
     /// To more aliases than are followed, or round in a circle.
     Many,
 }
@@ -92,9 +90,6 @@ impl<'z> Chain<'z> {
                 self.push(at, link);
                 return End::TooLong;
             };
-            if target == name {
-                return End::Circle;
-            }
             let is_known = qname == target || self.targets().any(|known| known == target);
             let is_inside = target.is_in_domain(data.origin());
             let is_made = matches!(link, Link::Dname { .. }) && qtype == Type::CNAME;

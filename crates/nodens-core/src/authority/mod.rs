@@ -63,7 +63,6 @@ pub(crate) fn answer<S: States>(
     });
     match end {
         End::Pass => Reply::Pass,
-        End::Circle => Reply::Failed("an alias that leads to itself"),
         End::Elsewhere => {
             let pending = Pending::new(data, &chain, q.qname.view(), dnssec);
             pending.map_or(Reply::Failed("an alias without a target"), |pending| {
@@ -215,7 +214,14 @@ fn write<'z>(
 fn additional(out: &mut Out<'_, '_, '_>, found: &Found<'_>) {
     match found {
         Found::Answer { rrset, .. } | Found::Referral { ns: rrset, .. } => out.additional(rrset),
-        Found::Several { rrsets, .. } => rrsets.clone().for_each(|rrset| out.additional(&rrset)),
+        Found::Several { rrsets, .. } => {
+            for (at, rrset) in rrsets.clone().enumerate() {
+                let leads_to = |name: NameRef<'_>| {
+                    rrsets.clone().take(at).any(|before| out::leads_to(&before, name))
+                };
+                out.additional_beside(&rrset, leads_to);
+            }
+        }
         _ => {}
     }
 }

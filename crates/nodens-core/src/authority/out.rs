@@ -192,12 +192,22 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
 
     /// Writes the addresses of the names in this zone that the records lead to; of servers only glue.
     pub(super) fn additional(&mut self, rrset: &Rrset<'_>) {
+        self.additional_beside(rrset, |_| false);
+    }
+
+    /// Like [`Out::additional`], without those that are `written` already (RFC 2181 section 5).
+    pub(super) fn additional_beside(
+        &mut self,
+        rrset: &Rrset<'_>,
+        written: impl Fn(NameRef<'_>) -> bool,
+    ) {
         if rrset.rtype() == Type::NS {
             return self.glue(rrset);
         }
         let Some(skip) = before_target(rrset.rtype()) else { return };
         let targets = || rrset.iter().filter_map(|record| target(record.rdata, skip));
-        let is_first = |at: usize, name| !targets().take(at).any(|before| before == name);
+        let is_first =
+            |at: usize, name| !targets().take(at).any(|before| before == name) && !written(name);
         let different = targets().enumerate().filter(|(at, name)| is_first(*at, *name));
         different.take(ADDITIONAL_NAMES_MAX).for_each(|(_, name)| self.addresses(name));
     }
@@ -266,6 +276,12 @@ pub(super) fn before_target(rtype: Type) -> Option<usize> {
         Type::SRV => Some(6),
         _ => None,
     }
+}
+
+/// Whether a client will ask for the addresses of `name` next.
+pub(super) fn leads_to(rrset: &Rrset<'_>, name: NameRef<'_>) -> bool {
+    let skip = before_target(rrset.rtype());
+    skip.is_some_and(|skip| rrset.iter().any(|record| target(record.rdata, skip) == Some(name)))
 }
 
 /// The name in RDATA behind `skip` octets.
