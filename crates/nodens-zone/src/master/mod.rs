@@ -2,7 +2,8 @@
 //! 5), read record by record from something that is read as a stream: a zone is never in memory as text.
 //!
 //! Accepted is what CoreDNS accepts. A TTL that is left out is that of `$TTL`, else the last one that was
-//! written, else 0 where the class is written. An owner that is left out is the last one, or the origin.
+//! written, else 0 where the class is written. An owner that is left out is the last one,
+//! that of the including file at first, or the origin.
 //! `$GENERATE` is that of BIND, with the bases `d`, `o`, `x`, `X`, `n` and `N`.
 
 mod generate;
@@ -269,7 +270,9 @@ impl Input {
 impl Source {
     /// What is read before the next entry of this one.
     fn below(&self, file: Arc<str>, input: Input, origin: Name, ttl: DefaultTtl) -> Self {
-        Self { file, input, origin, owner: None, ttl }
+        // As in BIND and NSD, whatever the origin.
+        let owner = self.owner.clone();
+        Self { file, input, origin, owner, ttl }
     }
 
     /// An error at an octet of an entry.

@@ -127,7 +127,7 @@ fn included_files_have_an_origin_of_their_own_and_leave_none_behind() {
         [
             "first.example.org. 5 IN A c0000209",
             "sub.example.org. 5 IN A c0000201",
-            "up. 9 IN A c0000203",
+            "sub.example.org. 9 IN A c0000203",
             "w.up. 5 IN A c0000205",
             "x.deep.sub.example.org. 9 IN A c0000202",
             "first.example.org. 5 IN A c0000204",
