@@ -3,6 +3,7 @@
 use super::{Catalog, Report, Search, Sum, Zone};
 use crate::text::duration;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -66,13 +67,13 @@ fn catalogs(catalogs: &[Catalog]) -> Markup {
         section {
             h2 { "Catalogs" }
             div.wide { table {
-                tr { th { "Name" } th.number { "Serial" } th.number { "Members served" } th { "Members not served" } th { "Last attempt" } }
+                tr.head { th { "Name" } th.number { "Serial" } th.number { "Members served" } th { "Members not served" } th { "Last attempt" } }
                 @for catalog in catalogs {
                     tr {
                         td.name { (catalog.name) }
-                        td.number { (serial(catalog.serial)) }
-                        td.number { (grouped(catalog.members)) }
-                        td { (refused(catalog)) }
+                        td.number data-label="Serial" { (serial(catalog.serial)) }
+                        td.number data-label="Members served" { (grouped(catalog.members)) }
+                        td data-label="Members not served" { (refused(catalog)) }
                         (attempt(catalog.failure.as_deref()))
                     }
                 }
@@ -104,7 +105,7 @@ fn zones(report: &Report) -> Markup {
                 button { "Search" }
             }
             @if zones.is_empty() { p.empty { "None." } } @else { div.wide { table {
-                tr {
+                tr.head {
                     th { "Name" } th { "From" } th.number { "Serial" } th.number { "Records" } th.number { "Memory" }
                     th.number { "Age" } th.number { "Asked again" } th.number { "Expires" } th { "Last attempt" }
                 }
@@ -112,12 +113,30 @@ fn zones(report: &Report) -> Markup {
             } } }
             @if !search.after.is_empty() || next.is_some() {
                 p.more {
-                    @if !search.after.is_empty() { a href="/debug/zones" { "first page" } " " }
+                    @if !search.after.is_empty() { a href=(first_page(search)) { "first page" } " " }
                     @if let Some(next) = next { a href=(format!("/debug/zones?{next}")) { "next page" } }
                 }
             }
         }
     }
+}
+
+/// The path of the first zones that fit the search.
+fn first_page(search: &Search) -> String {
+    let mut path = "/debug/zones?name=".to_owned();
+    for octet in search.name.bytes() {
+        // Writing to a String cannot fail.
+        _ = match octet {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
+                path.write_char(char::from(octet))
+            }
+            other => write!(path, "%{other:02X}"),
+        };
+    }
+    if search.failed {
+        path.push_str("&failed=1");
+    }
+    path
 }
 
 fn what(search: &Search) -> String {
@@ -132,16 +151,16 @@ fn row(zone: &Zone) -> Markup {
     html! {
         tr {
             td.name { (zone.name) }
-            td.from {
+            td.from data-label="From" {
                 span.source { (zone.source) } " " (zone.from)
                 @if let Some(catalog) = &zone.catalog { br; "member of " (catalog) }
             }
-            td.number { (serial(zone.serial)) }
-            td.number { (grouped(zone.records)) }
-            td.number { (octets(zone.octets)) }
-            td.number { (time(zone.age_s)) }
-            td.number { (until(zone.refresh_s)) }
-            td.number { (until(zone.expires_s)) }
+            td.number data-label="Serial" { (serial(zone.serial)) }
+            td.number data-label="Records" { (grouped(zone.records)) }
+            td.number data-label="Memory" { (octets(zone.octets)) }
+            td.number data-label="Age" { (time(zone.age_s)) }
+            td.number data-label="Asked again" { (until(zone.refresh_s)) }
+            td.number data-label="Expires" { (until(zone.expires_s)) }
             (attempt(zone.failure.as_deref()))
         }
     }
@@ -150,8 +169,8 @@ fn row(zone: &Zone) -> Markup {
 fn attempt(failure: Option<&str>) -> Markup {
     html! {
         @match failure {
-            Some(failure) => { td.bad { "failed: " (failure) } }
-            None => { td.good { "good" } }
+            Some(failure) => { td.bad data-label="Last attempt" { "failed: " (failure) } }
+            None => { td.good data-label="Last attempt" { "good" } }
         }
     }
 }
@@ -226,5 +245,27 @@ mod tests {
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("not served") && page.contains("3 outside of what is accepted"));
         assert!(render(&Report::default()).contains("No zones."));
+    }
+
+    #[test]
+    fn the_first_page_is_that_of_the_search() {
+        let after = "b.".to_owned();
+        let search = Search { name: "a b&\"é".to_owned(), failed: true, after };
+        let page = render(&Report { search, ..Report::default() });
+        let link = "href=\"/debug/zones?name=a%20b%26%22%C3%A9&amp;failed=1\"";
+        assert!(page.contains(link), "{page}");
+    }
+
+    /// Narrow windows show a zone as a list, where the titles of the columns stand beside the values.
+    #[test]
+    fn each_value_has_the_title_of_its_column() {
+        let (zones, catalogs) = (vec![Zone::default()], vec![Catalog::default()]);
+        let page = render(&Report { zones, catalogs, ..Report::default() });
+        for row in page.split("<tr>").skip(1) {
+            let cells = row.split("</tr>").next().unwrap_or_default().matches("<td").count();
+            // All but the name.
+            assert_eq!(row.matches("data-label=").count() + 1, cells, "{row}");
+        }
+        assert_eq!(page.matches("<tr>").count(), 2);
     }
 }
