@@ -27,6 +27,9 @@ pub enum IncomingError {
     /// A record of another class than the zone's.
     #[error("a record of another class, for {0}")]
     Class(Name),
+    /// A record whose RDATA is not that of its type: clients could not read a response with it.
+    #[error("RDATA of {0} {1} does not fit its type")]
+    Rdata(Name, Type),
     /// A SOA record within the zone that is not that of the apex.
     #[error("a SOA record for {0} within the zone")]
     SoaBelow(Name),
@@ -91,7 +94,7 @@ impl IncomingError {
 
     /// Whether the whole zone will be wrong the next time as well, until it is changed.
     pub fn is_lasting(&self) -> bool {
-        matches!(self, Self::TooMany(_) | Self::Refused(_) | Self::Incomplete(_))
+        matches!(self, Self::Rdata(..) | Self::TooMany(_) | Self::Refused(_) | Self::Incomplete(_))
     }
 }
 

@@ -111,12 +111,20 @@ impl Incoming {
         let (mut name, mut rdata) = std::mem::take(&mut self.scratch);
         name.clear();
         rdata.clear();
+        // The name of the root, which `validate` wants in front of RDATA.
+        rdata.push(0);
         Reader::new(message, view.owner_at).name(&mut name)?;
         decompress_rdata(message, view.rtype, view.rdata.clone(), &mut rdata)?;
         let fault = WireError::NameTooLong(view.owner_at);
         let owner = NameRef::new(&name).map_err(|_| fault)?;
-        let RecordView { rtype, class, ttl, .. } = *view;
-        let received = self.take_record(RecordRef { owner, rtype, class, ttl, rdata: &rdata });
+        let RecordView { section, rtype, class, ttl, ttl_at, .. } = *view;
+        let whole =
+            RecordView { section, owner_at: 0, rtype, class, ttl, ttl_at, rdata: 1..rdata.len() };
+        if whole.validate(&rdata).is_err() && owner.is_in_domain(self.zone.view()) {
+            return Err(IncomingError::Rdata(owner.to_name(), rtype));
+        }
+        let octets = rdata.get(1..).unwrap_or_default();
+        let received = self.take_record(RecordRef { owner, rtype, class, ttl, rdata: octets });
         self.scratch = (name, rdata);
         received
     }

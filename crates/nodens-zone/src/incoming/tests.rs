@@ -238,6 +238,32 @@ fn what_is_wrong_with_a_whole_zone_is_found() {
     assert_eq!(more.unwrap_err(), IncomingError::AfterEnd);
 }
 
+/// Clients could not read a response with such a record.
+#[test]
+fn rdata_that_is_not_of_its_type_is_refused() {
+    let mx = [&[0, 1][..], name("ns.example.org.").as_wire()].concat();
+    for (rtype, rdata) in [
+        (Type::MX, [&mx[..], &[0]].concat()),
+        (Type::TXT, b"\x05ab".to_vec()),
+        (Type::HINFO, b"\x01a\x01b\x01c".to_vec()),
+        (Type::CAA, b"\0".to_vec()),
+        (Type::NSEC, [name("b.").as_wire(), &[0, 33][..], &[0; 33]].concat()),
+    ] {
+        let bad = record("a.example.org.", rtype, &rdata);
+        let error = whole(&[&[soa(7), ns(), bad.clone(), soa(7)]]).unwrap_err();
+        let text = format!("RDATA of a.example.org. {rtype} does not fit its type");
+        assert_eq!((error.to_string(), error.is_lasting()), (text, true));
+        let base = base(7, &[]);
+        let error = changed(&base, &[&[soa(8), soa(7), soa(8), bad.clone(), soa(8)]]).unwrap_err();
+        assert!(error.whole_may_help(), "{error}");
+        // Outside the zone it does not matter.
+        let elsewhere = Record { owner: name("example.net."), ..bad };
+        expect(&whole(&[&[soa(7), ns(), elsewhere, soa(7)]]).unwrap().0, 7, &[ns()]);
+    }
+    let fine = record("a.example.org.", Type::MX, &mx);
+    expect(&whole(&[&[soa(7), ns(), fine.clone(), soa(7)]]).unwrap().0, 7, &[ns(), fine]);
+}
+
 #[test]
 fn what_is_wrong_with_differences_is_found() {
     let base = base(7, &[1]);
