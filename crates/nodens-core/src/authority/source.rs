@@ -278,7 +278,7 @@ impl FileZone {
         let failure = read.as_ref().err().filter(|error| !matches!(error, LoadError::Unchanged));
         let failure = failure.map(LoadError::to_string);
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
-        let Read { data, ignored, shared } = read?;
+        let Read { data, ignored, clash, shared } = read?;
         match &earlier {
             Some((zone, before)) => self.served.store_beside(data, (zone, before), shared),
             None => self.served.store(data),
@@ -288,6 +288,13 @@ impl FileZone {
             let (origin, path) = (&self.origin, path.display());
             let text = format!(
                 "{count} records of \"{path}\" are ignored, as they are outside zone \"{origin}\": {owner} is the first"
+            );
+            sink.line(Level::Warning, directive, text);
+        }
+        if let Some(owner) = clash {
+            let (origin, path) = (&self.origin, path.display());
+            let text = format!(
+                "\"{path}\" of zone \"{origin}\" has a CNAME record and other data for {owner}, or two CNAME or DNAME records: secondaries may refuse the zone"
             );
             sink.line(Level::Warning, directive, text);
         }
@@ -301,6 +308,8 @@ pub(crate) struct Read {
     pub(crate) data: Data,
     /// The first owner outside the zone, and the number of such records.
     ignored: Option<(Name, usize)>,
+    /// The first name with a CNAME record and other data.
+    clash: Option<Name>,
     /// Octets that the version before has as well.
     shared: u64,
 }
@@ -352,9 +361,9 @@ pub(crate) fn read(
         let text = format!("file \"{file}\" has no SOA record for origin {origin}");
         return Err(LoadError::Content(text));
     }
-    let shared = edit.shared();
+    let (shared, clash) = (edit.shared(), edit.clash().map(|name| name.to_name()));
     let data = edit.finish().map_err(|error| LoadError::Content(format!("{file}: {error}")))?;
-    Ok(Read { data, ignored, shared })
+    Ok(Read { data, ignored, clash, shared })
 }
 
 fn check_soa(record: &RecordRef<'_>, origin: NameRef<'_>, file: &str) -> Result<(), LoadError> {

@@ -29,6 +29,8 @@ pub struct Edit {
     records: u64,
     count: u64,
     strict: bool,
+    /// See [`Edit::clash`].
+    clash: Option<Name>,
     /// Whose names are taken where they are the same.
     like: Option<Data>,
     /// Octets that another version has as well.
@@ -57,6 +59,7 @@ impl Edit {
             records: 0,
             count: 0,
             strict: false,
+            clash: None,
             like,
             shared: 0,
             claim,
@@ -78,6 +81,7 @@ impl Edit {
             records: *records,
             count: *count,
             strict: false,
+            clash: None,
             like: None,
             shared: names.octets() + hashed.octets(),
             claim: Claim::default(),
@@ -125,6 +129,12 @@ impl Edit {
         Self { strict: true, ..self }
     }
 
+    /// The first name that was given a CNAME record and other data, or two CNAME or DNAME records, which other servers
+    /// refuse.
+    pub fn clash(&self) -> Option<NameRef<'_>> {
+        self.clash.as_ref().map(Name::view)
+    }
+
     /// The origin.
     pub fn origin(&self) -> NameRef<'_> {
         self.origin.view()
@@ -152,8 +162,10 @@ impl Edit {
             Some((_, old)) if old.is_empty() => (Node::first(&record)?, true, true),
             None => (Node::first(&record)?, true, true),
             Some((_, old)) => {
-                if self.strict {
-                    check_cname(old, &record)?;
+                match check_cname(old, &record) {
+                    Err(error) if self.strict => return Err(error),
+                    Err(_) if self.clash.is_none() => self.clash = Some(record.owner.to_name()),
+                    _ => {}
                 }
                 match old.with(&record)? {
                     Added::Nothing => return Ok(false),

@@ -222,6 +222,26 @@ fn records_outside_the_zone_are_left_out_and_said_to_be() {
     );
 }
 
+/// CoreDNS serves them, and Knot DNS, NSD and BIND refuse the zone.
+#[test]
+fn other_data_beside_an_alias_is_said() {
+    let folder = TempDir::new().unwrap();
+    for (records, is_said) in [
+        ("a.example.org. 60 CNAME b\na.example.org. 60 A 192.0.2.8\n", true),
+        ("a.example.org. 60 CNAME b\na.example.org. 60 CNAME c\n", true),
+        ("a.example.org. 60 DNAME b\na.example.org. 60 DNAME c\n", true),
+        ("a.example.org. 60 CNAME b\na.example.org. 60 CNAME b\n", false),
+        ("a.example.org. 60 DNAME b\na.example.org. 60 A 192.0.2.8\n", false),
+    ] {
+        write(&folder, "db", &format!("{}{records}", zone(1, 1)));
+        let bench = Bench::new(&corefile(folder.path(), "file db example.org"));
+        let said = "has a CNAME record and other data for a.example.org.";
+        let lines = lines(&bench);
+        assert_eq!(lines.iter().filter(|line| line.1.contains(said)).count(), usize::from(is_said));
+        assert_eq!(lines.len(), usize::from(is_said), "{records}: {lines:?}");
+    }
+}
+
 #[test]
 fn a_zone_is_handed_on_by_transfer() {
     let folder = TempDir::new().unwrap();
