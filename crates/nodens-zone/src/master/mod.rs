@@ -2,7 +2,7 @@
 //! 5), read record by record from something that is read as a stream: a zone is never in memory as text.
 //!
 //! Accepted is what CoreDNS accepts. A TTL that is left out is that of `$TTL`, else the last one that was
-//! written, else 0 where the class is written. An owner that is left out is the last one,
+//! written, else the last field of the SOA record before it, else 0 where the class is written. An owner that is left out is the last one,
 //! that of the including file at first, or the origin.
 //! `$GENERATE` is that of BIND, with the bases `d`, `o`, `x`, `X`, `n` and `N`.
 
@@ -314,6 +314,8 @@ impl Source {
                 self.ttl = DefaultTtl::Last(ttl);
                 ttl
             }
+            // See below.
+            (None, DefaultTtl::Unknown) if rtype == Type::SOA => 0,
             (None, DefaultTtl::Unknown) if has_owner && class.is_none() => {
                 return Err(MasterFault::NoTtl);
             }
@@ -326,6 +328,15 @@ impl Source {
         }
         let is_generic = matches!(tokens.clone().next(), Ok(Some(Token { raw: "\\#", .. })));
         let rdata = data(rtype, tokens)?;
+        let ttl = match (rtype, self.ttl, rdata.last_chunk()) {
+            // As BIND does, and as RFC 1035 had it: the field MINIMUM is for all records without a TTL.
+            (Type::SOA, DefaultTtl::Unknown, Some(minimum)) => {
+                let minimum = u32::from_be_bytes(*minimum);
+                self.ttl = DefaultTtl::Last(minimum);
+                minimum
+            }
+            _ => ttl,
+        };
         let owner = self.owner.as_ref().unwrap_or(&self.origin).clone();
         let class = class.unwrap_or(Class::IN);
         let record = Record { owner, rtype, class, ttl, rdata };

@@ -83,6 +83,12 @@ fn a_ttl_that_is_left_out_is_the_last_one_or_that_of_the_directive() {
         ["0", "0", "5", "5"]
     );
     assert_eq!(ttls("$TTL 7\na A 192.0.2.1\nb 5 A 192.0.2.3\nc A 192.0.2.4"), ["7", "5", "7"]);
+    // The last field of the SOA record.
+    let soa = "@ SOA a. b. 1 2 3 4 9\nb A 192.0.2.1\nc 5 A 192.0.2.2\nd A 192.0.2.3";
+    assert_eq!(ttls(soa), ["9", "9", "5", "5"]);
+    assert_eq!(ttls(&soa.replace("@ SOA", "@ IN SOA")), ["9", "9", "5", "5"]);
+    assert_eq!(ttls(&soa.replace("@ SOA", "@ 7 SOA")), ["7", "7", "5", "5"]);
+    assert_eq!(ttls(&format!("$TTL 8\n{soa}")), ["8", "8", "5", "8"]);
     assert_eq!(
         read("a A 192.0.2.1"),
         ["zone:1:3: expected a TTL, as no record and no $TTL before says one"]
