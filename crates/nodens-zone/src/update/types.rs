@@ -4,15 +4,17 @@ use crate::data::Data;
 use crate::dnssec::is_made;
 use nodens_wire::{Rcode, Type};
 
-/// Whether updates may name the type at all: those that CoreDNS knows.
+/// Whether updates may name the type at all: every type of data, whether it is known here or not (RFC 3597 section 3), and
+/// those of questions and messages that have a meaning.
 pub fn is_known(rtype: Type) -> bool {
-    // WKS, NSAP, ATMA, A6, SINK, and one that was never given.
-    const GAPS: [u16; 6] = [11, 22, 34, 38, 40, 54];
+    // RFC 6895 section 3.1: no data have these.
+    const META: std::ops::RangeInclusive<u16> = 128..=255;
     match rtype.0 {
-        number @ 1..=65 => !GAPS.contains(&number),
-        99..=102 | 104..=109 | 128 | 249 | 250 | 255..=258 | 260 | 261 => true,
-        32_768 | 32_769 => true,
-        _ => false,
+        0 | u16::MAX => false,
+        number if META.contains(&number) => {
+            matches!(rtype, Type::NXNAME | Type::TKEY | Type::TSIG | Type::ANY)
+        }
+        _ => true,
     }
 }
 
