@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as Arguments;
 
-use self::objects::{Objects, hold};
+use self::objects::{Objects, can_be_asked, hold};
 use crate::control_plane::{ControlPlane, Options};
 use crate::node::tools::{self, Tool};
 use crate::sandbox::Sandbox;
@@ -181,6 +181,8 @@ impl Cluster {
         if text.trim().is_empty() {
             bail!("nothing was admitted");
         }
-        Objects::parse(&text)
+        let objects = Objects::parse(&text)?;
+        can_be_asked(&objects)?;
+        Ok(objects)
     }
 }

@@ -1,6 +1,7 @@
 //! Objects as the API server completes them, and whether two sets of them say the same.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -71,6 +72,22 @@ impl Objects {
     }
 }
 
+/// Checks that the kubelet can ask every probe of the pods: it puts brackets around an IPv6 address itself.
+pub(super) fn can_be_asked(objects: &Objects) -> Result<()> {
+    for (name, object) in &objects.0 {
+        let containers = object.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+        for container in containers.into_iter().flatten() {
+            for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+                let host = container.pointer(&format!("/{probe}/httpGet/host"));
+                let Some(host) = host.and_then(Value::as_str) else { continue };
+                let address = host.parse::<IpAddr>();
+                ensure!(address.is_ok(), "{name}: {probe}: {host:?} is no address");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Checks that both sets are the same; the error names the first place that differs.
 pub(super) fn hold(left: &Objects, right: &Objects) -> Result<()> {
     let names = |objects: &Objects| objects.0.keys().cloned().collect::<Vec<_>>();
@@ -126,5 +143,22 @@ mod tests {
         assert!(differ(MAP, &MAP.replace("\"k\"", "\"l\"")).unwrap().contains(".data"));
         assert!(differ(MAP, &MAP.replace("\"a\"", "\"c\"")).unwrap().contains("ConfigMap b/c"));
         assert!(Objects::parse(&format!("{MAP}{MAP}")).is_err());
+    }
+
+    #[test]
+    fn a_probe_that_the_kubelet_cannot_ask_is_noticed() {
+        let asked = |host: &str| {
+            let probe = format!(r#"{{"httpGet": {{"host": "{host}", "port": 8080}}}}"#);
+            let pod = format!(r#"{{"spec": {{"containers": [{{"livenessProbe": {probe}}}]}}}}"#);
+            let text = format!(
+                r#"{{"kind": "DaemonSet", "metadata": {{"name": "a", "namespace": "b"}}, "spec": {{"template": {pod}}}}}"#
+            );
+            can_be_asked(&Objects::parse(&text).unwrap()).map_err(|error| error.to_string())
+        };
+        assert_eq!(asked("169.254.20.10"), Ok(()));
+        assert_eq!(asked("fd00:53::10"), Ok(()));
+        let error = asked("[fd00:53::10]").unwrap_err();
+        assert_eq!(error, "DaemonSet b/a: livenessProbe: \"[fd00:53::10]\" is no address");
+        assert!(can_be_asked(&Objects::parse(MAP).unwrap()).is_ok());
     }
 }

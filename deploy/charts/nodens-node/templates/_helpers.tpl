@@ -59,12 +59,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{- /* Where health and ready are asked: at a node's own address, or at the pod's. */}}
+{{- /* Where health and ready are asked: at a node's own address, or at the pod's. The kubelet puts brackets around it itself. */}}
 {{- define "node.probed" -}}
 {{- if include "node.host" . }}
-{{- $first := include "node.local" . | splitList "," | first }}
-{{- ternary (printf "[%s]" $first) $first (contains ":" $first) }}
+{{- include "node.local" . | splitList "," | first }}
 {{- end }}
+{{- end }}
+
+{{- /* The same as a Corefile has it in front of a port. */}}
+{{- define "node.served" -}}
+{{- $address := include "node.probed" . }}
+{{- ternary (printf "[%s]" $address) $address (contains ":" $address) }}
 {{- end }}
 
 {{- define "node.upstream" -}}
@@ -153,8 +158,8 @@ forward . {{ .Values.config.upstreamServers }}
     {{- . | nindent 4 }}
     {{- end }}
     prometheus :{{ .metricsPort }}
-    health {{ include "node.probed" $root }}:{{ .healthPort }}
-    ready {{ include "node.probed" $root }}:{{ .readyPort }}
+    health {{ include "node.served" $root }}:{{ .healthPort }}
+    ready {{ include "node.served" $root }}:{{ .readyPort }}
     }
 {{- $central := include "node.centralForward" $root }}
 {{- include "node.block" (list $root "in-addr.arpa" $central "") }}
