@@ -117,6 +117,9 @@ fn values(cluster: &Cluster) -> Result<String> {
             refused += 1;
         } else {
             let rendered = rendered.with_context(|| file.clone())?;
+            if let Some(text) = first.strip_prefix("# lacks: ") {
+                ensure!(!rendered.contains(text), "{file}: {text:?} is there");
+            }
             admitted += cluster.admit(&rendered).context(file)?.count();
         }
     }

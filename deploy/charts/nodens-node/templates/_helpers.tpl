@@ -76,6 +76,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- .Values.config.customUpstreamsvc | default .Values.upstreamService.name }}
 {{- end }}
 
+{{- /* Whether that is a Service, whose servers the Kubernetes API has, and no address or host name. */}}
+{{- define "node.upstreamIsService" -}}
+{{- if regexMatch "^([^.:,/]+/)?[^.:,/]+$" (include "node.upstream" .) }}true{{ end }}
+{{- end }}
+
 {{- define "node.ownUpstream" -}}
 {{- if and .Values.upstreamService.create (not .Values.config.customUpstreamsvc) }}true{{ end }}
 {{- end }}
@@ -176,6 +181,25 @@ forward . {{ .Values.config.upstreamServers }}
 {{- range $name := list "setupInterface" "setupIptables" "skipTeardown" "bindIp" }}
 {{- if hasKey $.Values.config $name }}
 {{- fail (printf "config.%s: decided by mode (iptables, nftables, ipvs, cilium)" $name) }}
+{{- end }}
+{{- end }}
+{{- range $name := list "dnsServer" "localDns" }}
+{{- range (get $.Values.config $name) | replace " " "" | splitList "," }}
+{{- $octets := regexMatch "^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])([.]|$)){4}$" . }}
+{{- if not (or (empty .) (and $octets (not (hasSuffix "." .))) (regexMatch "^[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F:.]*$" .)) }}
+{{- fail (printf "config.%s: %s is no address" $name .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- /* The Corefile's endpoints; one of them would have all requests. */}}
+{{- if not .Values.config.customConfig }}
+{{- $ports := dict }}
+{{- range $name := list "healthPort" "readyPort" "metricsPort" }}
+{{- $port := get $.Values.config $name | toString }}
+{{- with get $ports $port }}
+{{- fail (printf "config.%s: %s is config.%s too" $name $port .) }}
+{{- end }}
+{{- $_ := set $ports $port $name }}
 {{- end }}
 {{- end }}
 {{- if and .Values.cilium.redirect (ne .Values.mode "cilium") }}
