@@ -197,6 +197,7 @@ async fn values(node: &Node) -> Result<String> {
         }
         let rendered = rendered.context(name.clone())?;
         ports_are_in_order(&rendered).context(name.clone())?;
+        has_what_is_said(path, &rendered).context(name.clone())?;
         let accepted = node.apply(&["--dry-run=server"], &rendered).context(name)?;
         objects += accepted.lines().count();
     }
@@ -212,6 +213,15 @@ fn ports_are_in_order(rendered: &str) -> Result<()> {
         if let (Some(udp), Some(tcp)) = (place("udp"), place("tcp")) {
             ensure!(udp < tcp, "TCP before UDP:\n{object}");
         }
+    }
+    Ok(())
+}
+
+/// Lines `# rendered: TEXT` of a file of values say what becomes of it.
+fn has_what_is_said(path: &Path, rendered: &str) -> Result<()> {
+    let text = fs::read_to_string(path)?;
+    for wanted in text.lines().filter_map(|line| line.strip_prefix("# rendered: ")) {
+        ensure!(rendered.contains(wanted), "no {wanted:?} in:\n{rendered}");
     }
     Ok(())
 }

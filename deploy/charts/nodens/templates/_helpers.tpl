@@ -61,8 +61,21 @@ upgrade that changes the order of ports with the same number fails (kubernetes/k
 */}}
 {{- define "nodens.ports" -}}
 {{- $ports := dict }}
+{{- $ofPorts := dict }}
 {{- range $server := .Values.servers }}
 {{- $number := $server.port | default 53 | int }}
+{{- /* Several blocks share a port, and one of them may be alone in saying what it is outside of the pod. */}}
+{{- $ofPort := get $ofPorts (toString $number) | default dict }}
+{{- range $name := list "servicePort" "nodePort" "hostPort" }}
+{{- with get $server $name }}
+{{- $before := get $ofPort $name | default . }}
+{{- if ne (int .) (int $before) }}
+{{- fail (printf "servers: %s of port %d is %d in one block and %d in another" $name $number (int $before) (int .)) }}
+{{- end }}
+{{- $_ := set $ofPort $name . }}
+{{- end }}
+{{- end }}
+{{- $_ := set $ofPorts (toString $number) $ofPort }}
 {{- range $server.zones | default (list dict) }}
 {{- $scheme := .scheme | default "dns://" }}
 {{- $dns := eq $scheme "dns://" }}
@@ -71,7 +84,7 @@ upgrade that changes the order of ports with the same number fails (kubernetes/k
 {{- range $place, $protocol := list "udp" "tcp" }}
 {{- if ternary $udp $tcp (eq $protocol "udp") }}
 {{- $name := printf "%s-%d" $protocol $number }}
-{{- $port := dict "name" $name "protocol" (upper $protocol) "number" $number "server" $server }}
+{{- $port := dict "name" $name "protocol" (upper $protocol) "number" $number "server" $ofPort }}
 {{- $_ := set $ports (printf "%d-%d" $number $place) $port }}
 {{- end }}
 {{- end }}
