@@ -6,8 +6,10 @@
 //! does: pods with networks of their own never meet in the folder of their node.
 
 use super::channel;
-use super::secret::{Secret, check_private};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstat, openat, unlinkat};
+use super::secret::{self, Secret, check_private};
+use rustix::fs::{
+    AtFlags, Dir, FlockOperation, Mode, OFlags, fchmod, flock, fstat, openat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
 use std::fmt::Write;
@@ -17,6 +19,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
+/// How names of files end.
+const LOCK: &str = ".lock";
+const SOCKET: &str = ".socket";
 /// The longest name; names of links have 15 octets.
 const NAME_LEN_MAX: usize = 64;
 const OWNER_ONLY: Mode = Mode::RWXU;
@@ -33,7 +38,8 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// It is not there (`NotFound`), or others may write to it, or have written to it.
+    /// It is not there (`NotFound`), or others may write to it, or have written to it, or they may use
+    /// what else is in it.
     pub fn open(path: &Path, make: bool) -> io::Result<Self> {
         if make {
             match std::fs::DirBuilder::new().mode(0o700).create(path) {
@@ -47,6 +53,10 @@ impl Folder {
         let own = stat.st_uid == rustix::process::geteuid().as_raw();
         // As the kubelet makes it: others may look into it, and cannot have put anything there.
         if own && stat.st_mode & 0o022 == 0 && stat.st_mode & 0o077 != 0 {
+            // `/run`, for instance: without it other programs of the machine would fail.
+            if let Some(other) = foreign(&folder)? {
+                return Err(used_by_others(&other, stat.st_mode));
+            }
             fchmod(&folder, OWNER_ONLY)?;
         }
         check_private(&folder)?;
@@ -56,9 +66,32 @@ impl Folder {
 
     /// Where the socket of `name` is, in few enough octets for an address.
     pub(crate) fn address(&self, name: &str) -> io::Result<SocketAddrUnix> {
-        let path = format!("/proc/self/fd/{}/{}.socket", self.folder.as_raw_fd(), file(name)?);
+        let path = format!("/proc/self/fd/{}/{}{SOCKET}", self.folder.as_raw_fd(), file(name)?);
         Ok(SocketAddrUnix::new(path)?)
     }
+}
+
+/// A file of the folder that is none of a hand-over's, if there is one.
+fn foreign(folder: &OwnedFd) -> io::Result<Option<String>> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let file = entry.file_name().to_string_lossy();
+        let ours = matches!(&*file, "." | "..")
+            || secret::is_file_of_one(&file)
+            || [LOCK, SOCKET].iter().any(|end| file.ends_with(end));
+        if !ours {
+            return Ok(Some(file.into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+fn used_by_others(file: &str, mode: u32) -> io::Error {
+    let text = format!(
+        "others may use it (mode {:o}), and it has other files ({file}): a folder of its own is needed",
+        mode & 0o7777
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
 /// What the files of a name are called.
@@ -94,7 +127,7 @@ impl Name {
     /// Another process has it (`AddrInUse`).
     pub fn take(folder: &Folder, name: &str) -> io::Result<Self> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let path = format!("{}.lock", file(name)?);
+        let path = format!("{}{LOCK}", file(name)?);
         let lock = openat(&*folder.folder, path, flags, Mode::RUSR | Mode::WUSR)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { folder: folder.clone(), name: name.to_owned(), lock }),
@@ -106,7 +139,7 @@ impl Name {
     /// A socket that others find under the name. What a dead process left there goes: its name is
     /// ours.
     pub(crate) fn listen(&self) -> io::Result<OwnedFd> {
-        let path = format!("{}.socket", file(&self.name)?);
+        let path = format!("{}{SOCKET}", file(&self.name)?);
         match unlinkat(&*self.folder.folder, path, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
@@ -114,3 +147,6 @@ impl Name {
         channel::listen(&self.folder.address(&self.name)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,6 +108,11 @@ pub(crate) fn check_private(file: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a file of this name is a secret, or becomes one.
+pub(crate) fn is_file_of_one(file: &str) -> bool {
+    file.strip_prefix(FILE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 fn read(folder: BorrowedFd<'_>) -> io::Result<Secret> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = openat(folder, FILE, flags, Mode::empty())?;
