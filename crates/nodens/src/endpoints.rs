@@ -102,6 +102,8 @@ pub(crate) struct Endpoints {
     early: Vec<IpAddr>,
     /// Where the node role shows metrics and readiness beside what the Corefile says.
     node: Option<SocketAddr>,
+    /// The same, as long as it cannot be had.
+    node_missing: Option<String>,
     /// Listeners of a predecessor that nobody wanted yet.
     inherited: Vec<(SocketAddr, TcpListener)>,
     /// What is served once the predecessor does not.
@@ -136,35 +138,51 @@ impl Endpoints {
             health_watch: None,
             early: Vec::new(),
             node: None,
+            node_missing: None,
             inherited: Vec::new(),
             held: Vec::new(),
         })
     }
 
     /// Allows endpoints at `early`, addresses that no link has yet, and shows metrics and readiness
-    /// at `address` too. That it cannot be had is said, and no reason not to start.
+    /// at `address` too. That it cannot be had is said, and no reason not to start: each
+    /// [`Endpoints::apply`] tries again.
     pub(crate) fn serve_node(&mut self, early: &[IpAddr], address: &str) {
         self.early = early.to_vec();
         if address.is_empty() {
             return;
         }
-        let bound = resolve(address).and_then(|at| Ok((at, self.listen(at)?)));
-        match bound {
-            Ok((at, listener)) => {
-                self.start(at, listener);
-                self.node = Some(at);
-            }
-            Err(error) => {
-                let why = nodens_net::errno_text(&error);
-                let text = format!("Failed to start metrics handler: listen tcp {address}: {why}");
-                self.facts.shared.sink.line(Level::Error, "", text);
-            }
+        if let Err(error) = self.try_node(address) {
+            let why = nodens_net::errno_text(&error);
+            let text = format!("Failed to start metrics handler: listen tcp {address}: {why}");
+            self.facts.shared.sink.line(Level::Error, "", text);
+            self.node_missing = Some(address.to_owned());
         }
+    }
+
+    fn try_node(&mut self, address: &str) -> io::Result<()> {
+        let at = resolve(address)?;
+        let listener = self.listen(at)?;
+        self.start(at, listener);
+        self.node = Some(at);
+        Ok(())
+    }
+
+    /// Another process may have had the address, such as the one before on this node.
+    fn try_node_again(&mut self) {
+        let Some(address) = self.node_missing.take() else { return };
+        if self.try_node(&address).is_err() {
+            self.node_missing = Some(address);
+            return;
+        }
+        let text = format!("recovered: metrics handler at {address}");
+        self.facts.shared.sink.line(Level::Info, "", text);
     }
 
     /// Opens what `services` wants and is not open, then closes what it does not want: all or
     /// nothing.
     pub(crate) fn apply(&mut self, services: &Services) -> Result<(), ListenError> {
+        self.try_node_again();
         let mut plan: BTreeMap<SocketAddr, Vec<Wanted>> = BTreeMap::new();
         for wanted in wanted(services) {
             let address = resolve(&wanted.address).map_err(|error| wanted.failed(error))?;

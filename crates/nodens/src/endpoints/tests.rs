@@ -26,6 +26,30 @@ fn an_attempt_that_fails_keeps_the_listeners_of_a_predecessor_for_the_next() {
     assert_eq!(endpoints.export().len(), 2);
 }
 
+#[test]
+fn the_node_s_endpoint_is_tried_again_when_its_address_may_be_free() {
+    let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(100).0)));
+    let before = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = before.local_addr().unwrap();
+    let tree =
+        nodens_corefile::parse("Corefile", ".:0 {\n whoami\n}\n", &nodens_corefile::SystemSources);
+    let config = nodens_core::build(&tree.unwrap(), &Default::default(), &shared).unwrap();
+    let mut endpoints = Endpoints::new(Arc::new(Facts::new(shared))).unwrap();
+    endpoints.serve_node(&[], &at.to_string());
+    endpoints.apply(&config.services).unwrap();
+    assert_eq!(endpoints.export().len(), 0);
+    drop(before);
+    for _ in 0..2 {
+        endpoints.apply(&config.services).unwrap();
+        assert_eq!(endpoints.export().len(), 1);
+    }
+    let mut client = TcpStream::connect(at).unwrap();
+    write!(client, "GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut start = [0; 12];
+    client.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.0 200");
+}
+
 /// Endpoints with `/health` at a port of its own.
 fn with_health() -> (Endpoints, SocketAddr) {
     let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(100).0)));
