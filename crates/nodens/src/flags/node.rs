@@ -8,6 +8,9 @@ use std::time::Duration;
 /// A ConfigMap that is used where it is mounted and `-kubednscm` names no other.
 const KUBE_DNS_FOLDER: &str = "/etc/kube-dns";
 
+/// `IFNAMSIZ` without the zero.
+const LINK_NAME_LEN_MAX: usize = 15;
+
 /// The flags as given, or node-cache's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeFlags {
@@ -85,7 +88,7 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
     ("reloadwithsignal", "", "take up a changed template even where the Corefile has no reload"),
     ("setupinterface", "", "make the link with the local addresses (default: true)"),
     ("setupiptables", "", "make the packet filter's rules (default: true)"),
-    ("skipteardown", "", "leave link and rules when the process ends"),
+    ("skipteardown", "", "accepted and ignored: link and rules end with the process"),
     ("syncinterval", "TIME", "time between checks that nothing else prompts (default: 60s)"),
     (
         "top-pods",
@@ -126,7 +129,7 @@ impl NodeFlags {
             "health-port" => {
                 self.health_port = number(name, value, "a port from 0 to 65535")?;
             }
-            "interfacename" => self.interface = value,
+            "interfacename" => self.interface = link_name(value)?,
             "kubednscm" => self.kube_dns = value,
             "localip" => self.local = value,
             "metrics-listen-address" => self.metrics = value,
@@ -142,7 +145,11 @@ impl NodeFlags {
     /// Reads the addresses; both families may be among them.
     pub(super) fn finish(&mut self) -> Result<(), FlagError> {
         for text in self.local.split(',') {
-            let address = text.parse().map_err(|_| FlagError::LocalIp(text.to_owned()))?;
+            let given = text.parse().ok();
+            // Where another program brings the queries, `bind` has such an address too.
+            let made = self.setup_interface || self.setup_rules;
+            let address = given.filter(|address| !made || is_of_one_machine(*address));
+            let address = address.ok_or_else(|| FlagError::LocalIp(text.to_owned()))?;
             // Twice the same is no reason to bind twice.
             if !self.addresses.contains(&address) {
                 self.addresses.push(address);
@@ -158,6 +165,23 @@ impl NodeFlags {
         }
         Some(PathBuf::from(KUBE_DNS_FOLDER)).filter(|folder| folder.exists())
     }
+}
+
+/// Whether a link can have the address: none can have one that stands for all or for several machines.
+fn is_of_one_machine(address: IpAddr) -> bool {
+    let all = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !(address.is_unspecified() || address.is_multicast() || all)
+}
+
+/// A name that the kernel gives to a link as it is: with `%` it would choose another one.
+fn link_name(value: String) -> Result<String, FlagError> {
+    let fits = (1..=LINK_NAME_LEN_MAX).contains(&value.len()) && !matches!(&*value, "." | "..");
+    let refused = |octet: u8| b"/:%".contains(&octet) || octet.is_ascii_whitespace();
+    if fits && !value.bytes().any(refused) {
+        return Ok(value);
+    }
+    let expected = "1 to 15 octets without white space, '/', ':' and '%'";
+    Err(bad("interfacename", value, expected))
 }
 
 /// `60`, `60s`, `1m`, and `60ns`, which are 60 seconds in node-cache: there the flag is a duration
@@ -281,6 +305,38 @@ mod tests {
         // But not in order to say which version this is.
         let version = Flags::parse("/node-cache", ["-version".to_owned()]);
         assert_eq!(version.unwrap().command, Command::Version);
+    }
+
+    #[test]
+    fn what_no_link_can_have_is_refused() {
+        for address in ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"] {
+            let error = parse(&["-localip", &format!("169.254.20.10,{address}")]).unwrap_err();
+            assert_eq!(error, FlagError::LocalIp(address.to_owned()));
+        }
+        node(&["-localip", "0.0.0.0", "-setupinterface=false", "-setupiptables=false"]);
+        let name = |name: &str| parse(&["-localip", "::1", "-interfacename", name]);
+        for wrong in ["", ".", "..", "a/b", "a:b", "a b", "a\tb", "node%d", "sixteen-octets-1"] {
+            let error = name(wrong).unwrap_err().to_string();
+            assert!(error.contains("for flag -interfacename: expected 1 to 15 octets"), "{error}");
+        }
+        for right in ["nodelocaldns", "fifteen-octets1", "…"] {
+            assert_eq!(name(right).unwrap().node.unwrap().interface, right);
+        }
+    }
+
+    #[test]
+    fn the_page_of_the_node_role_has_every_argument() {
+        let page = include_str!("../../../../docs/node.md");
+        for (name, ..) in HELP {
+            let row = page.lines().find(|line| {
+                let cell = line.strip_prefix("| ").and_then(|line| line.split(" | ").next());
+                cell.is_some_and(|cell| {
+                    let mut words = cell.split(['`', ' ', '=', ',']);
+                    words.any(|word| word.strip_prefix('-') == Some(*name))
+                })
+            });
+            assert!(row.is_some(), "-{name} is in no row of docs/node.md");
+        }
     }
 
     #[test]
