@@ -21,6 +21,7 @@ use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
 use nodens_insight::{Collector, Domains, Place, Places, Report, Surroundings, look, page};
 use nodens_wire::{Name, NameRef};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How often the workers' sketches are emptied, and how often a socket that is in use is tried
 /// again: a predecessor may still have it.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long it may be in use before the log says so: longer than a hand-over usually takes.
+const USUAL: Duration = Duration::from_secs(10);
 /// How long a report waits for what processes say of themselves.
 const LOOK_PATIENCE: Duration = Duration::from_millis(500);
 /// Where the search list of this host stands.
@@ -92,7 +95,8 @@ impl Insight {
     async fn run(self: Arc<Self>, address: String, zones: Arc<Zones>) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut last = Instant::now();
+        let begun = Instant::now();
+        let mut last = begun;
         let mut said = false;
         let mut bound = false;
         loop {
@@ -108,9 +112,12 @@ impl Insight {
                     bound = true;
                     tokio::spawn(socket::serve(listener, self.clone(), zones.clone()));
                 }
+                // A predecessor has it until it leaves.
+                Err(error) if error.kind() == ErrorKind::AddrInUse && begun.elapsed() < USUAL => {}
                 Err(error) if !said => {
                     said = true;
-                    let text = format!("{address}: {error}; tried again each second");
+                    let why = nodens_net::errno_text(&error);
+                    let text = format!("{address}: {why}; tried again each second");
                     self.shared.sink.line(Level::Warning, "top", text);
                 }
                 Err(_) => {}

@@ -104,6 +104,8 @@ fn a_successor_that_asks_the_central_servers_elsewhere_has_the_answers_of_its_pr
     assert!(!line.contains(": 0 answers"), "{line}");
     second.wait_long_for("the process that ran before is gone", ANSWER);
     answers(&place);
+    // That the predecessor had the socket of `nodens top` meanwhile is nothing to be warned of.
+    assert_eq!(second.count_seen("plugin/top"), 0);
     assert!(first.end("-TERM").success() && second.end("-TERM").success());
 }
 
