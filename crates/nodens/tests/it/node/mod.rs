@@ -154,9 +154,17 @@ fn a_foreign_process_on_the_port_is_named_and_waited_for() {
     assert_eq!(server.end("-TERM").code(), Some(0));
 }
 
-/// What the manifest for Cilium has besides.
-const FOR_CILIUM: [&str; 3] =
-    ["-skipteardown=true", "-setupinterface=false", "-setupiptables=false"];
+/// What the manifest for Cilium has besides. There is nothing to hand over, and a folder that is missing
+/// for it would be said to send queries to the central servers during updates.
+const FOR_CILIUM: [&str; 5] =
+    ["-handover", "off", "-setupinterface=false", "-setupiptables=false", "-skipteardown=true"];
+
+/// The arguments of a manifest of `deploy/node`.
+fn of_manifest(text: &str) -> Vec<&str> {
+    let lines = text.lines().skip_while(|line| line.trim() != "args:").skip(1);
+    let words = lines.map_while(|line| line.trim().strip_prefix("- "));
+    words.map(|word| word.trim_matches('"')).collect()
+}
 
 /// A template for a server that is at no address of its own.
 fn write_for_cilium(folder: &Folder) {
@@ -166,6 +174,10 @@ fn write_for_cilium(folder: &Folder) {
 
 #[test]
 fn for_cilium_the_network_is_left_alone() {
+    let mut besides = of_manifest(include_str!("../../../../../deploy/node/cilium.yaml"));
+    let usual = of_manifest(include_str!("../../../../../deploy/node/kube-proxy.yaml"));
+    besides.retain(|word| !usual.contains(word));
+    assert_eq!(besides, FOR_CILIUM);
     let place = Place::new();
     let _upstream = place.start_upstream("node-cilium-upstream");
     let folder = Folder::new("node-cilium");
