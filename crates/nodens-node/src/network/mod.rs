@@ -148,6 +148,14 @@ impl Network {
         }
     }
 
+    /// Takes these back of the addresses that [`Network::step_back`] has left, because nobody answers
+    /// there. Waits for programs as [`Network::attract`] does.
+    pub fn keep(&self, addresses: &[IpAddr]) {
+        let mut state = self.shared.state();
+        state.keep(addresses);
+        self.shared.reconcile(&mut state, true);
+    }
+
     /// The local addresses at which others may answer when this node does not: all but those of
     /// loopback and link-local ones. None where nothing is ours to take away.
     pub fn shared(&self) -> &[IpAddr] {

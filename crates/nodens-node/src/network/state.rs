@@ -48,6 +48,8 @@ pub(crate) struct State {
     plan: Plan,
     rules: Vec<Rule>,
     pub(crate) wanted: Wanted,
+    /// Addresses that a Service may have and that nobody else answers at now.
+    kept: Vec<IpAddr>,
     route: Option<Route>,
     nft: Option<Nft>,
     /// What a predecessor left us and we have not looked at yet.
@@ -94,6 +96,7 @@ impl State {
             plan,
             rules,
             wanted: Wanted::Nothing,
+            kept: Vec::new(),
             route: Route::open().ok(),
             nft,
             inherited_link: None,

@@ -5,7 +5,7 @@ use nodens_core::Config;
 use nodens_core::handlers::loops;
 use nodens_core::upstream::Upstream;
 use nodens_net::Way;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,17 +71,24 @@ impl Asked {
         !self.targets.is_empty() && self.loops.iter().all(|loops| are_looped(loops))
     }
 
-    /// Whether something speaks against each of the usable ones, as far as `forward` has noticed.
-    /// Costs no query.
+    /// Whether something speaks against each of the usable servers, as far as `forward` has noticed.
+    /// Costs no query. One way to a server is enough: on another one there may have been no query that
+    /// could fail.
     pub(crate) fn are_doubted(&self) -> bool {
-        let mut all = self.targets.iter().zip(&self.known).zip(&self.loops);
-        all.all(|((target, known), loops)| {
-            are_looped(loops)
-                || known.iter().any(|upstream| {
-                    let path = upstream.path(target.way.carrier());
-                    path.is_suspect() || path.fails() > 0
-                })
-        })
+        let all = || self.targets.iter().zip(&self.known).zip(&self.loops);
+        let speaks_against =
+            |((target, known), loops): ((&Target, &Vec<Arc<Upstream>>), &Vec<_>)| {
+                are_looped(loops)
+                    || known.iter().any(|upstream| {
+                        let path = upstream.path(target.way.carrier());
+                        path.is_suspect() || path.fails() > 0
+                    })
+            };
+        let doubted: Vec<SocketAddr> = all()
+            .filter(|one| speaks_against(*one))
+            .map(|((target, _), _)| target.address)
+            .collect();
+        self.targets.iter().all(|target| doubted.contains(&target.address))
     }
 }
 

@@ -167,7 +167,8 @@ pub(super) fn watch(keeper: &Keeper) {
             && !listeners_shared
             && !shared.is_empty()
         {
-            let others = Others { addresses: shared.to_vec(), port: keeper.setting.dns_port, zone };
+            let mut others =
+                Others { addresses: shared.to_vec(), port: keeper.setting.dns_port, zone };
             if others.take_over(keeper, &cause, &silence, &mut pace) {
                 others.answer_until_back(keeper, &silence, &mut pace);
                 silence = Silence::default();
@@ -178,6 +179,7 @@ pub(super) fn watch(keeper: &Keeper) {
 
 /// The central servers, which answer at our addresses when we do not.
 struct Others {
+    /// Those that were left to them.
     addresses: Vec<IpAddr>,
     port: u16,
     zone: Name,
@@ -186,17 +188,20 @@ struct Others {
 impl Others {
     /// Leaves queries to them; false if they do not answer, and this node takes queries again.
     fn take_over(
-        &self,
+        &mut self,
         keeper: &Keeper,
         cause: &Cause,
         silence: &Silence,
         pace: &mut Pace,
     ) -> bool {
-        let (what, to) = (cause.text(silence.lasts()), self.text());
+        let what = cause.text(silence.lasts());
         if !keeper.change(Network::step_back) {
             return false;
         }
-        if self.come_in(keeper) {
+        let answered = self.come_in(keeper);
+        if !answered.is_empty() {
+            self.leave_only(answered, keeper);
+            let to = self.text();
             keeper.setting.counts.count_withdrawal();
             pace.left();
             keeper.say(
@@ -207,6 +212,7 @@ impl Others {
         }
         keeper.change(Network::attract);
         if pace.stays() {
+            let to = self.text();
             keeper.say(
                 Level::Warning,
                 format!(
@@ -269,30 +275,49 @@ impl Others {
         keeper.change(Network::attract);
     }
 
-    /// Whether they answer where queries have been left to them: at once, or as soon as the program
-    /// that directs queries has noticed. Until then it is this server that is asked, and says that it
-    /// cannot answer.
-    fn come_in(&self, keeper: &Keeper) -> bool {
+    /// Takes the others back: at a unique local address (fd00::/8) of the node alone, or of a family that
+    /// they do not have, health and cached answers would be gone.
+    fn leave_only(&mut self, answered: Vec<IpAddr>, keeper: &Keeper) {
+        let mut all = std::mem::replace(&mut self.addresses, answered);
+        all.retain(|ip| !self.addresses.contains(ip));
+        if !all.is_empty() {
+            keeper.change(|network| network.keep(&all));
+        }
+    }
+
+    /// Where they answer of what has been left to them: at once, or as soon as the program that
+    /// directs queries has noticed. Until then it is this server that is asked, and says that it
+    /// cannot answer. That program directs all queries or none.
+    fn come_in(&self, keeper: &Keeper) -> Vec<IpAddr> {
         let at_once = keeper.setting.network.owns_addresses();
         let (pause, patience) = if at_once { Default::default() } else { (PAUSE, NOTICE) };
         let until = Instant::now() + patience;
+        let mut answered: Vec<IpAddr> = Vec::new();
         for tries in 1.. {
-            if self.answer() {
-                return true;
+            if !at_once {
+                answered.clear();
+            }
+            let missing = self.addresses.iter().filter(|ip| !answered.contains(ip));
+            let found: Vec<IpAddr> = missing.copied().filter(|ip| self.answers_at(*ip)).collect();
+            answered.extend(found);
+            if answered.len() == self.addresses.len() {
+                return answered;
             }
             if tries >= TRIES && Instant::now() >= until || !keeper.pause(pause) {
                 break;
             }
         }
-        false
+        if at_once { answered } else { Vec::new() }
     }
 
     /// Whether they answer at each address.
     fn answer(&self) -> bool {
-        self.addresses.iter().all(|ip| {
-            let address = SocketAddr::new(*ip, self.port);
-            serves(&Target { address, way: Way::Udp, zone: self.zone.clone() })
-        })
+        self.addresses.iter().all(|ip| self.answers_at(*ip))
+    }
+
+    fn answers_at(&self, ip: IpAddr) -> bool {
+        let address = SocketAddr::new(ip, self.port);
+        serves(&Target { address, way: Way::Udp, zone: self.zone.clone() })
     }
 
     fn text(&self) -> String {

@@ -11,7 +11,8 @@ pub(crate) enum Wanted {
     Nothing,
     /// The rules alone, for answers under way.
     Rules,
-    /// The addresses that nobody else answers at, with their rules.
+    /// The addresses that nobody else answers at, with their rules: those that mean this node, and
+    /// [`State::keep`].
     Own,
     /// Addresses and rules.
     All,
@@ -32,7 +33,21 @@ impl State {
             (self.installed, self.addressed) = (false, false);
         }
         self.wanted = Wanted::All;
+        self.kept.clear();
         self.rules = rules(&self.plan);
+    }
+
+    /// Wants these, too, of the addresses that were left.
+    pub(crate) fn keep(&mut self, addresses: &[IpAddr]) {
+        if self.wanted != Wanted::Own {
+            return;
+        }
+        addresses.clone_into(&mut self.kept);
+        // What comes now was taken away by nobody else.
+        (self.installed, self.addressed) = (false, false);
+        let own = self.addresses();
+        self.rules = rules(&self.plan);
+        self.rules.retain(|rule| own.contains(&rule.ip));
     }
 
     /// Wants only the addresses that nobody else answers at, if it wanted all. Rules that are made
@@ -75,7 +90,8 @@ impl State {
     /// The addresses that are to be here.
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
         let all = self.plan.addresses.iter().copied();
-        all.filter(|ip| self.wanted == Wanted::All || is_of_node(*ip)).collect()
+        let all_of_them = self.wanted == Wanted::All;
+        all.filter(|ip| all_of_them || is_of_node(*ip) || self.kept.contains(ip)).collect()
     }
 }
 

@@ -103,6 +103,49 @@ fn without_upstreams_queries_go_to_the_central_servers_until_one_answers() {
     }
 }
 
+/// An address of this node alone that does not look like one, as fd00:53::10 in a cluster without IPv4.
+#[test]
+fn only_addresses_at_which_the_central_servers_answer_are_left_to_them() {
+    const OWN: &str = "10.53.0.10";
+    let place = Place::new();
+    let central = place.start_central("outage-own-central", CLUSTER_DNS);
+    let upstream = place.start_upstream("outage-own-upstream");
+    let folder = Folder::new("outage-own");
+    let mut arguments = arguments(&folder);
+    arguments.extend(["-localip".to_owned(), format!("{OWN},{CLUSTER_DNS}")]);
+    // Both blocks ask the same servers, in two ways, and clients ask for names of the first alone.
+    let base = folder.0.join("Corefile.base");
+    let text = std::fs::read_to_string(&base).unwrap();
+    // A probe of `loop` would be a query of the second, too.
+    let text = text.replace("169.254.20.10:8080", &format!("{OWN}:8080")).replace("    loop\n", "");
+    let ways = "forward . __PILLAR__CLUSTER__DNS__ {\n            prefer_udp\n    }";
+    let text = text
+        .replace("forward . __PILLAR__UPSTREAM__SERVERS__ {\n            force_tcp\n    }", ways);
+    assert!(text.contains("prefer_udp"), "{text}");
+    std::fs::write(base, text).unwrap();
+    let server = place.start(folder, &borrowed(&arguments));
+    server.wait_long_for("taking over this node's queries", LONG);
+    let scene = Scene { server, place };
+    in_time("the node answers", || scene.web() == [10, 1, 1, 1]);
+    assert_eq!(upstream.end("-TERM").code(), Some(0));
+    in_time("SERVFAIL", || scene.is_helpless());
+    let text = "queries to 10.96.0.10 go to the central servers until one recovers: ";
+    scene.server.wait_long_for(text, LONG);
+    in_time("the central server answers", || scene.web() == [10, 1, 1, 9]);
+    assert!(!scene.attracts() && scene.place.ip("address").contains(OWN));
+    assert_eq!(scene.place.get(&format!("{OWN}:8080"), "/health").unwrap().1, "OK");
+    let answer = scene.place.ask(OWN, ABSENT).unwrap();
+    assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
+
+    let upstream = scene.place.start_upstream("outage-own-upstream-again");
+    scene.server.wait_long_for("taking queries again: ", LONG);
+    in_time("the node answers again", || scene.attracts() && scene.web() == [10, 1, 1, 1]);
+    assert_eq!(scene.server.count_seen("Added"), 0, "nobody else took anything away");
+    for server in [scene.server, upstream, central] {
+        assert_eq!(server.end("-TERM").code(), Some(0));
+    }
+}
+
 #[test]
 fn whoever_directs_questions_here_sees_that_no_upstream_answers() {
     let place = Place::new();
