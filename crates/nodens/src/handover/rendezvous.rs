@@ -38,7 +38,7 @@ impl Rendezvous {
         // nobody.
         match Folder::open(path, told.is_some() || !in_pod()) {
             Ok(folder) => return Some(Self { folder, name }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && in_pod() => {
                 let text = format!(
                     "no hand-over between pods: there is no folder {} shared by the pods of this node; queries go to the central servers while a pod is replaced",
                     path.display()

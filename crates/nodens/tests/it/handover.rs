@@ -629,6 +629,15 @@ fn without_a_shared_folder_and_with_off_there_is_no_hand_over_but_to_a_child() {
     assert!(server.end("-TERM").success());
 }
 
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error_where_there_are_no_pods() {
+    let server = start("unmade", &["-handover", "unmade", "-handover-dir", "/no/such/folder"]);
+    let text = "no hand-over: cannot use the folder /no/such/folder: no such file or directory";
+    assert!(server.wait_long_for(text, ANSWER).starts_with("[ERROR]"));
+    assert_eq!(server.count_seen("between pods"), 0);
+    assert!(server.end("-TERM").success());
+}
+
 /// A successor for `server` that waits for the API server of a cluster, which is not there, for an hour.
 fn waits_for_a_cluster(server: &Server, name: &str) -> Server {
     let folder = Folder::new(&format!("waits-{name}"));
