@@ -3,6 +3,7 @@
 use super::lookup;
 use super::node::Node;
 use super::rrset::{is_same, name_in};
+use crate::limits::TTL_MAX;
 use crate::zone::RecordRef;
 use nodens_wire::record::{RdataPart, rdata_layout};
 use nodens_wire::{Class, NameRef, Type};
@@ -51,7 +52,7 @@ pub enum Incomplete {
 }
 
 /// Whether a record can be in the zone, whatever else is there.
-pub(super) fn check(record: &RecordRef<'_>, zone: NameRef<'_>, of: Class) -> Result<(), Refused> {
+fn check(record: &RecordRef<'_>, zone: NameRef<'_>, of: Class) -> Result<(), Refused> {
     const META: std::ops::RangeInclusive<u16> = 128..=255;
     let RecordRef { owner, rtype, class, rdata, .. } = *record;
     if class != of {
@@ -74,6 +75,17 @@ pub(super) fn check(record: &RecordRef<'_>, zone: NameRef<'_>, of: Class) -> Res
         return Err(if outside { Refused::OutOfZone } else { Refused::SoaBelowApex });
     }
     Ok(())
+}
+
+/// A record that can be in the zone, with a TTL that it may have.
+pub(super) fn checked<'r>(
+    record: RecordRef<'r>,
+    origin: NameRef<'_>,
+    class: Class,
+) -> Result<RecordRef<'r>, Refused> {
+    check(&record, origin, class)?;
+    let ttl = if record.ttl > TTL_MAX { 0 } else { record.ttl };
+    Ok(RecordRef { ttl, ..record })
 }
 
 /// Octets of SOA RDATA behind its two names.

@@ -146,7 +146,7 @@ impl Edit {
     /// # Errors
     /// [`Refused`]; the zone is then as it was.
     pub fn add(&mut self, record: RecordRef<'_>) -> Result<bool, Refused> {
-        let record = checked(record, self.origin(), self.class)?;
+        let record = check::checked(record, self.origin(), self.class)?;
         if !self.claim.grow(self.own() as u64) {
             return Err(Refused::NoRoom);
         }
@@ -381,17 +381,6 @@ impl Edit {
             }
         }
     }
-}
-
-/// A record that can be in the zone, with a TTL that it may have.
-fn checked<'r>(
-    record: RecordRef<'r>,
-    origin: NameRef<'_>,
-    class: Class,
-) -> Result<RecordRef<'r>, Refused> {
-    check::check(&record, origin, class)?;
-    let ttl = if record.ttl > TTL_MAX { 0 } else { record.ttl };
-    Ok(RecordRef { ttl, ..record })
 }
 
 /// The flags of a name with these records, which had `old` before.
