@@ -29,6 +29,11 @@ impl Gathered {
         Node::owner_in(&self.octets)
     }
 
+    /// Whether it has no records.
+    pub(super) fn is_empty(&self) -> bool {
+        self.last_set().is_none()
+    }
+
     /// Octets that it has.
     pub(super) fn len(&self) -> usize {
         self.octets.len()

@@ -54,8 +54,10 @@ impl Ordered {
                 return Err(Refused::NoRoom);
             }
             if self.follows(&record)? {
+                let is_first = self.coming.gathered.is_empty();
                 let is_new = self.coming.gathered.add(&record)?;
                 self.edit.records += u64::from(is_new);
+                self.edit.count += u64::from(is_first);
                 return Ok(is_new);
             }
             self.end_order();
@@ -84,7 +86,6 @@ impl Ordered {
         if is_first {
             // The origin is spelt as this record has it.
             self.coming.gathered.begin(record.owner);
-            self.edit.count += 1;
             return Ok(true);
         }
         let is_hashed = is_hashed(record.rtype, record.rdata);
@@ -99,13 +100,17 @@ impl Ordered {
         let Coming { gathered, is_hashed: hashed, at } = &mut self.coming;
         gathered.begin(record.owner);
         (*hashed, *at) = (is_hashed, Some((key, common)));
-        self.edit.count += 1;
         Ok(true)
     }
 
     /// All records of a name have come.
     fn complete(&mut self) {
         let Some((key, common)) = self.coming.at.take() else { return };
+        let origin = self.edit.origin.clone();
+        // Of a name its first record may be refused. The origin exists without any.
+        if self.coming.gathered.is_empty() && self.coming.gathered.owner() != origin.view() {
+            return;
+        }
         let node = self.coming.gathered.node();
         let owner = self.coming.gathered.owner();
         let place = Place { name: owner, key };
@@ -113,8 +118,8 @@ impl Ordered {
         if self.coming.is_hashed {
             return self.hashed.push(&place.key, common, Flags::default(), node);
         }
-        let flags = flags_of(&node, self.edit.origin(), Flags::default());
-        let common = add_above(&mut self.names, &place, common, self.edit.origin());
+        let flags = flags_of(&node, origin.view(), Flags::default());
+        let common = add_above(&mut self.names, &place, common, origin.view());
         push_name(&mut self.names, &place, common, (flags, node));
     }
 

@@ -151,4 +151,11 @@ fn what_cannot_be_in_the_zone_is_refused_and_the_others_stay() {
     records.push(record("b A 192.0.2.1"));
     assert!(10 * long.len() > NODE_LEN_MAX);
     same(&records);
+    // The only record of a name, and of one between others.
+    let mut records = lines(&["a A 192.0.2.1", "b.a A 192.0.2.1", "c A 192.0.2.1"]);
+    records[2].rtype = Type(65_280);
+    records[2].rdata = vec![0; 65_535];
+    same(&records);
+    records[0].rdata = vec![0; 65_535];
+    same(&records);
 }
