@@ -276,35 +276,42 @@ mod tests {
     fn requests_that_wait_share_a_page_and_none_gets_an_earlier_one() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (scrapes, made) = (Arc::new(Scrapes::default()), Arc::new(AtomicUsize::new(0)));
+        let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        let (end, ends) = std::sync::mpsc::channel();
+        let ends = Arc::new(std::sync::Mutex::new(ends));
         let ask = |accept: &'static str| {
             let (scrapes, made) = (scrapes.clone(), made.clone());
+            let (begun, ends) = (begun.clone(), ends.clone());
             let headers = HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]);
             async move {
                 let render = move |_| {
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    begun.send(()).unwrap();
+                    ends.lock().unwrap().recv().unwrap();
                     vec![made.fetch_add(1, Ordering::Relaxed) as u8]
                 };
                 let response = scrapes.page(&headers, render).await;
                 axum::body::to_bytes(response.into_body(), 10).await.unwrap()[0]
             }
         };
-        runtime.block_on(async {
+        let test = async {
             let first = tokio::spawn(ask("text/plain"));
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            // The thread is free while the page is made.
+            begins.recv().await.unwrap();
             let others: Vec<_> = (0..20).map(|_| tokio::spawn(ask("text/plain"))).collect();
-            // The thread is free meanwhile.
-            tokio::time::timeout(
-                std::time::Duration::from_millis(30),
-                std::future::pending::<()>(),
-            )
-            .await
-            .unwrap_err();
+            // All of them wait once this has had its turn behind them.
+            tokio::spawn(async {}).await.unwrap();
+            end.send(()).unwrap();
             assert_eq!(first.await.unwrap(), 0);
+            begins.recv().await.unwrap();
+            end.send(()).unwrap();
             for other in others {
                 assert_eq!(other.await.unwrap(), 1);
             }
+            end.send(()).unwrap();
             assert_eq!(ask("text/plain").await, 2);
             assert!(scrapes.last.lock().await.is_none(), "no request waits for it");
-        });
+        };
+        let limit = std::time::Duration::from_secs(20);
+        runtime.block_on(async { tokio::time::timeout(limit, test).await }).unwrap();
     }
 }
