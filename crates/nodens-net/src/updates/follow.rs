@@ -44,11 +44,15 @@ pub(super) fn follow(zone: &DynamicZone, disk: &dyn Disk) -> io::Result<()> {
     };
     let known = before.filter(is_same).and_then(|before| before.written);
     let known = known.filter(|known| known.serial == served.soa().serial());
+    let own = zone.file().served();
+    let known = known.filter(|known| own.is_none_or(|own| own == *known));
     let found = match known.map(|known| read_behind(&mut file, &served, known)).transpose()? {
         Some(Some(found)) => found,
         _ => read(&mut file, zone, &served)?,
     };
     let Found { written, image, is_other } = found;
+    // Where it is not later, it may be that of a process that did not know of this one: see `Store::take_up`.
+    let is_served = image.is_some() || own.is_none() && written.serial == served.soa().serial();
     if let Some(image) = image {
         // It may be there for the next start only once it is on the disk.
         disk.sync_file(&file)?;
@@ -58,6 +62,9 @@ pub(super) fn follow(zone: &DynamicZone, disk: &dyn Disk) -> io::Result<()> {
         let size = size(&image.data);
         zone.replace(Next { data: image.data, size }, &image.steps);
         zone.shown().announce();
+    }
+    if is_served {
+        zone.file().set_served(Some(written));
     }
     zone.file().set_known(Some(KnownFile { stamp, written: Some(written) }));
     Ok(())

@@ -97,6 +97,7 @@ impl Store {
                 // Nothing is in memory while it is written.
                 drop(turn);
                 if let Some((data, _)) = zone.data() {
+                    store.fault = zone.file().served().map(|_| Fault::Changed);
                     store.replace(&data)?;
                 }
             }
@@ -117,11 +118,12 @@ impl Store {
         }
         let served = zone.data().map(|(data, _)| data);
         let of_served = served.as_ref().map(|data| data.soa().serial());
-        let was_left = zone.file().known().and_then(|known| known.written);
+        let was_left = zone.file().served();
         let is_behind = was_left
             .is_some_and(|own| own.serial > written.serial && of_served == Some(own.serial));
         if let Some(served) = served.as_ref().filter(|_| is_behind) {
             // It had what is served, and that was confirmed.
+            self.fault = Some(Fault::Changed);
             return self.replace(served);
         }
         // Two processes that did not know of each other may have reached one serial number.
@@ -283,7 +285,11 @@ fn served_as_left(zone: &DynamicZone, path: &Path) -> Option<Written> {
     let KnownFile { stamp: then, written } = zone.file().known()?;
     let now = fs::metadata(path).ok()?;
     let (data, _) = zone.data()?;
-    let is_served = |own: &Written| own.serial == data.soa().serial() && own.len == then.len;
+    let served = zone.file().served();
+    let is_served = |own: &Written| {
+        let is_own = served.is_none_or(|served| served == *own);
+        is_own && own.serial == data.soa().serial() && own.len == then.len
+    };
     written.filter(is_served).filter(|_| then == stamp(&now))
 }
 

@@ -306,6 +306,67 @@ fn a_database_whose_lock_was_removed_has_one_writer() {
 }
 
 #[test]
+fn what_two_writers_confirmed_is_not_mixed_after_one_has_followed_the_other() {
+    // The other one has the same serial number, or a lesser one.
+    for own in [1, 3] {
+        let (_folder, path) = folder();
+        let first = start(seed(Some(&path)));
+        (0..own).for_each(|number| assert_eq!(first.add(number), Rcode::NOERROR));
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(path.with_extension("lock")).unwrap();
+        let second = start(seed(Some(&path)));
+        assert_eq!(second.add(100), Rcode::NOERROR);
+        assert_eq!(first.add(50), Rcode::SERVFAIL);
+        first.wait_for_line("lost its lock");
+        let of_second = super::store::stamp(&fs::metadata(&path).unwrap());
+        let since = Instant::now();
+        while first.zone.file().known().map(|known| known.stamp) != Some(of_second) {
+            assert!(since.elapsed() < TIME);
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(second);
+        while first.add(51) != Rcode::NOERROR {
+            assert!(since.elapsed() < TIME);
+            thread::sleep(Duration::from_millis(10));
+        }
+        let on_disk = found(&path).data().unwrap().0;
+        let served = first.zone.data().unwrap().0;
+        for data in [on_disk, served] {
+            let has = |number| data.rrset(host(number).owner.view(), Type::A).is_some();
+            let is_own = own > 1;
+            assert_eq!([0, 51, 100].map(has), [is_own, true, !is_own], "{own}");
+        }
+        if own > 1 {
+            first.wait_for_line("was changed or removed by another program");
+        }
+        drop(first);
+        assert_eq!(start(found(&path)).add(52), Rcode::NOERROR);
+    }
+}
+
+#[test]
+fn what_was_confirmed_outlives_a_backup_that_is_restored_while_the_disk_is_full() {
+    let (_folder, path) = folder();
+    let server = start(seed(Some(&path)));
+    assert_eq!(server.add(0), Rcode::NOERROR);
+    let backup = fs::read(&path).unwrap();
+    assert_eq!(server.add(1), Rcode::NOERROR);
+    let zone = server.zone.clone();
+    drop(server);
+    fs::write(&path, &backup).unwrap();
+    // It cannot be written anew.
+    fs::create_dir(path.with_extension("new")).unwrap();
+    let server = start(zone.clone());
+    assert_eq!(server.add(2), Rcode::SERVFAIL);
+    server.wait_for_line("database of zone example.org. cannot be used");
+    drop(server);
+    fs::remove_dir(path.with_extension("new")).unwrap();
+    let server = start(zone);
+    assert_eq!((server.add(3), server.serial()), (Rcode::NOERROR, 4));
+    server.wait_for_line("was changed or removed by another program");
+}
+
+#[test]
 fn a_database_that_is_there_later_than_the_server_counts() {
     let (_folder, path) = folder();
     let server = start(seed(Some(&path)));

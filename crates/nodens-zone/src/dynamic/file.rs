@@ -33,6 +33,7 @@ pub struct FileState {
     /// Whether this process writes it.
     is_written: AtomicBool,
     known: Mutex<Option<KnownFile>>,
+    served: Mutex<Option<Written>>,
 }
 
 impl FileState {
@@ -49,6 +50,10 @@ impl FileState {
     /// This process does not write it any more, and leaves it so; nothing if that is not known.
     pub fn end(&self, known: Option<KnownFile>) {
         self.set_known(known);
+        // What is served stays so where the file could not be taken.
+        if let Some(written) = known.and_then(|known| known.written) {
+            self.set_served(Some(written));
+        }
         self.is_written.store(false, Ordering::Release);
     }
 
@@ -60,5 +65,16 @@ impl FileState {
     /// It was found so.
     pub fn set_known(&self, known: Option<KnownFile>) {
         *lock(&self.known) = known;
+    }
+
+    /// What a file had when this process read or wrote what is served, if that is known. Two processes that did not know
+    /// of each other may have made other files since.
+    pub fn served(&self) -> Option<Written> {
+        *lock(&self.served)
+    }
+
+    /// What it has is served.
+    pub fn set_served(&self, written: Option<Written>) {
+        *lock(&self.served) = written;
     }
 }
