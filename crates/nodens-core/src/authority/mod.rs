@@ -217,7 +217,9 @@ fn additional(out: &mut Out<'_, '_, '_>, found: &Found<'_>) {
         Found::Several { rrsets, .. } => {
             for (at, rrset) in rrsets.clone().enumerate() {
                 let leads_to = |name: NameRef<'_>| {
-                    rrsets.clone().take(at).any(|before| out::leads_to(&before, name))
+                    // Those of the name itself are in the answer.
+                    let mut before = rrsets.clone().take(at);
+                    name == rrset.owner() || before.any(|before| out::leads_to(&before, name))
                 };
                 out.additional_beside(&rrset, leads_to);
             }

@@ -46,6 +46,8 @@ _s._tcp SRV 1 2 3 www
 _s._tcp SRV 1 2 4 mail
 h HTTPS 1 www alpn=h2
 h MX 1 www
+both A 192.0.2.8
+both MX 1 both
 ";
 
 const OTHER: &str = "@ 60 SOA ns hostmaster 1 2 3 4 5\n@ 60 NS ns\nwww 60 A 192.0.2.9\nloop 60 CNAME out2.example.org.\n";
@@ -112,6 +114,8 @@ fn responses_have_the_records_that_coredns_gives() {
         ("h.example.org. HTTPS", format!("NOERROR aa | h./HTTPS {NS} www./A")),
         // Each address once, though two RRsets lead to it.
         ("h.example.org. ANY", format!("NOERROR aa | h./MX h./HTTPS {NS} www./A")),
+        ("both.example.org. ANY", format!("NOERROR aa | both./A both./MX {NS}")),
+        ("both.example.org. MX", format!("NOERROR aa | both./MX {NS} both./A")),
         ("www.example.org. ANY", format!("NOERROR aa | www./A {NS}")),
         ("ns.example.org. ANY", format!("NOERROR aa | ns./A ns./AAAA {NS}")),
     ] {
