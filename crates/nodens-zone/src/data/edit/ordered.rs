@@ -76,6 +76,12 @@ impl Ordered {
         self.edit.finish()
     }
 
+    /// Whether all records came in their order.
+    #[cfg(test)]
+    pub(in crate::data) fn is_in_order(&self) -> bool {
+        self.is_ordered
+    }
+
     /// Whether a record comes in its order. Its name is the one whose records come then.
     fn follows(&mut self, record: &RecordRef<'_>) -> Result<bool, Refused> {
         let is_first = self.edit.records == 0;

@@ -25,7 +25,10 @@ fn stored(data: &Data) -> Vec<Record> {
 
 /// What both ways make of the same records in the same order, in every detail.
 fn both(records: &[Record]) -> [Result<String, String>; 2] {
-    let origin = name("z.");
+    both_of(&name("z."), records)
+}
+
+fn both_of(origin: &Name, records: &[Record]) -> [Result<String, String>; 2] {
     let mut edit = Edit::new(origin.view(), Class::IN);
     let mut ordered = Ordered::new(origin.view(), Class::IN, None);
     let (mut one, mut other) = (Vec::new(), Vec::new());
@@ -42,6 +45,26 @@ fn both(records: &[Record]) -> [Result<String, String>; 2] {
         }
         Err(error) => Err(error.to_string()),
     })
+}
+
+/// Records of names, and of one that is not among those that can be asked for.
+const OF_NAMES: [&str; 4] = [
+    "a A 192.0.2.1",
+    "a NS x.",
+    "a DNAME x.",
+    "a NSEC3 1 0 0 - 0p9mhaveqvm6t7vbl5lop2u3t2rp3tom A",
+];
+
+fn label() -> impl Strategy<Value = Vec<u8>> {
+    let often = prop::sample::select(vec![b'*', b'a', b'A', 0, 255]);
+    prop::collection::vec(prop_oneof![any::<u8>(), often], 1..4)
+}
+
+/// Whether no name had to be searched for.
+fn stay_in_order(origin: &Name, records: &[Record]) -> bool {
+    let mut ordered = Ordered::new(origin.view(), Class::IN, None);
+    records.iter().for_each(|record| _ = ordered.add(record.into()).unwrap());
+    ordered.is_in_order()
 }
 
 fn same(records: &[Record]) {
@@ -63,6 +86,35 @@ proptest! {
     ) {
         let records = stored(&build(&lines));
         let [edit, ordered] = both(&records);
+        prop_assert!(edit.is_ok());
+        prop_assert_eq!(edit, ordered);
+        prop_assert!(stay_in_order(&name("z."), &records));
+    }
+
+    /// In the root zone, where labels may have any octets.
+    #[test]
+    fn records_of_the_root_zone_make_the_same_zone(
+        names in prop::collection::vec(
+            (prop::collection::vec(label(), 0..5), prop::sample::select(OF_NAMES.to_vec())),
+            0..24,
+        ),
+        is_stored in any::<bool>(),
+    ) {
+        let root = Name::root();
+        let mut records = lines(&[]);
+        records[0].owner = root.clone();
+        records.extend(names.iter().map(|(labels, line)| {
+            let labels = labels.iter().flat_map(|label| [&[label.len() as u8], &label[..]].concat());
+            let wire: Vec<u8> = labels.chain([0]).collect();
+            Record { owner: Name::from_wire(&wire).unwrap(), ..record(line) }
+        }));
+        if is_stored {
+            let mut edit = Edit::new(root.view(), Class::IN);
+            records.iter().for_each(|record| _ = edit.add(record.into()).unwrap());
+            records = stored(&edit.finish().unwrap());
+            prop_assert!(stay_in_order(&root, &records));
+        }
+        let [edit, ordered] = both_of(&root, &records);
         prop_assert!(edit.is_ok());
         prop_assert_eq!(edit, ordered);
     }
