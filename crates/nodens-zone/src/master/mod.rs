@@ -2,8 +2,8 @@
 //! 5), read record by record from something that is read as a stream: a zone is never in memory as text.
 //!
 //! Accepted is what CoreDNS accepts. A TTL that is left out is that of `$TTL`, else the last one that was
-//! written, else the last field of the SOA record before it, else 0 where the class is written. An owner that is left out is the last one,
-//! that of the including file at first, or the origin.
+//! written, else the last field of the SOA record before it, else 0 where the class is written. An owner
+//! that is left out is the last one, that of the including file at first, or the origin.
 //! `$GENERATE` is that of BIND, with the bases `d`, `o`, `x`, `X`, `n` and `N`.
 
 mod generate;
@@ -329,7 +329,8 @@ impl Source {
         let is_generic = matches!(tokens.clone().next(), Ok(Some(Token { raw: "\\#", .. })));
         let rdata = data(rtype, tokens)?;
         let ttl = match (rtype, self.ttl, rdata.last_chunk()) {
-            // As BIND does, and as RFC 1035 had it: the field MINIMUM is for all records without a TTL.
+            // As BIND does, and as RFC 1035 had it, the field MINIMUM is for records without a TTL. Behind a TTL that
+            // is written that one holds, as in CoreDNS.
             (Type::SOA, DefaultTtl::Unknown, Some(minimum)) => {
                 let minimum = u32::from_be_bytes(*minimum);
                 self.ttl = DefaultTtl::Last(minimum);
