@@ -206,10 +206,11 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
         }
         let Some(skip) = before_target(rrset.rtype()) else { return };
         let targets = || rrset.iter().filter_map(|record| target(record.rdata, skip));
-        let is_first =
-            |at: usize, name| !targets().take(at).any(|before| before == name) && !written(name);
+        let is_first = |at: usize, name| !targets().take(at).any(|before| before == name);
         let different = targets().enumerate().filter(|(at, name)| is_first(*at, *name));
-        different.take(ADDITIONAL_NAMES_MAX).for_each(|(_, name)| self.addresses(name));
+        // Those that are written count, too: of thousands each would be looked for among thousands.
+        let few = different.take(ADDITIONAL_NAMES_MAX).map(|(_, name)| name);
+        few.filter(|name| !written(*name)).for_each(|name| self.addresses(name));
     }
 
     /// Writes the addresses of servers at and below the zone that they serve, then of those below other cuts of this

@@ -124,6 +124,25 @@ fn responses_have_the_records_that_coredns_gives() {
 }
 
 #[test]
+fn any_for_a_name_with_thousands_of_targets_takes_no_time_that_grows_with_their_square() {
+    let (sender, ended) = std::sync::mpsc::channel();
+    let asking = std::thread::spawn(move || {
+        let mut zone = ZONE.to_owned();
+        for n in 0..2700 {
+            _ = writeln!(zone, "many MX 1 t{n}\nmany HTTPS 1 t{}", 2699 - n);
+        }
+        let (mut bench, _files) = served(&zone, "");
+        for _ in 0..100 {
+            bench.ask("many.example.org. ANY");
+        }
+        _ = sender.send(());
+    });
+    // It took minutes.
+    ended.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+    asking.join().unwrap();
+}
+
+#[test]
 fn aliases_are_followed_in_the_zone_and_out_of_it() {
     let (mut bench, _files) = served(ZONE, "");
     for (question, expected) in [
