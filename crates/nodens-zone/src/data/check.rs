@@ -7,6 +7,7 @@ use crate::limits::TTL_MAX;
 use crate::zone::RecordRef;
 use nodens_wire::record::{RdataPart, rdata_layout};
 use nodens_wire::{Class, NameRef, Type};
+use std::ops::RangeInclusive;
 
 /// Why a record was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,14 +52,16 @@ pub enum Incomplete {
     NoNs,
 }
 
+/// Types of questions and of single messages (RFC 6895 section 3.1): no data have these.
+pub(crate) const META_TYPES: RangeInclusive<u16> = 128..=255;
+
 /// Whether a record can be in the zone, whatever else is there.
 fn check(record: &RecordRef<'_>, zone: NameRef<'_>, of: Class) -> Result<(), Refused> {
-    const META: std::ops::RangeInclusive<u16> = 128..=255;
     let RecordRef { owner, rtype, class, rdata, .. } = *record;
     if class != of {
         return Err(Refused::Class);
     }
-    if matches!(rtype, Type::NONE | Type::OPT) || META.contains(&rtype.0) {
+    if matches!(rtype, Type::NONE | Type::OPT) || META_TYPES.contains(&rtype.0) {
         return Err(Refused::NotData);
     }
     let readable = match rtype {

@@ -37,6 +37,7 @@ mod trie;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use check::META_TYPES;
 pub use check::{Incomplete, Refused};
 pub use denial::Proof;
 pub(crate) use denial::{HASH_LEN, hashed_name, plain_hash};

@@ -125,20 +125,13 @@ fn is_text(rtype: Type) -> bool {
 
 /// A number as labels of one hexadecimal digit, with so many octets at least.
 fn labels(number: i64, width: usize) -> String {
-    let mut rest = number;
-    let mut text = String::new();
-    loop {
-        // invariant: the last four bits are a digit.
-        text.extend(char::from_digit((rest & 15) as u32, 16));
-        rest >>= 4;
-        if rest <= 0 && text.len() >= width {
-            return text;
-        }
-        text.push('.');
-        if rest <= 0 && text.len() >= width {
-            return text;
-        }
-    }
+    let digits: Vec<char> = format!("{number:x}").chars().rev().collect();
+    let last = digits.len() - 1;
+    let len = (2 * last + 1).max(width);
+    // A dot behind each digit, and as many zeros as are missing.
+    let octet =
+        |at: usize| if at % 2 == 1 { '.' } else { digits.get(at / 2).copied().unwrap_or('0') };
+    (0..len).map(octet).collect()
 }
 
 /// Cuts the template at its numbers; `\$` and `$$` are a dollar sign.

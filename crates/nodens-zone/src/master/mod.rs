@@ -9,6 +9,7 @@
 mod generate;
 mod lines;
 
+use crate::data::META_TYPES;
 use crate::limits::{MASTER_ENTRY_LEN_MAX, MASTER_INCLUDE_DEPTH};
 use crate::presentation::rdata::{end, name, seconds};
 use crate::presentation::tokens::{Token, Tokens};
@@ -321,8 +322,7 @@ impl Source {
             }
             (None, default) => default.seconds().unwrap_or(0),
         };
-        // Types of questions and of messages (RFC 6895 section 3.1).
-        if matches!(rtype.0, 0 | 128..=255) {
+        if rtype == Type::NONE || META_TYPES.contains(&rtype.0) {
             let expected = "a type such as AAAA";
             return Err(PresentationError::Expected { expected, found: rtype.to_string() }.into());
         }

@@ -1,17 +1,15 @@
 //! Types of records in updates: those that are known, and those that may not be changed.
 
-use crate::data::Data;
+use crate::data::{Data, META_TYPES};
 use crate::dnssec::is_made;
 use nodens_wire::{Rcode, Type};
 
 /// Whether updates may name the type at all: every type of data, whether it is known here or not (RFC 3597 section 3), and
 /// those of questions and messages that have a meaning.
 pub fn is_known(rtype: Type) -> bool {
-    // RFC 6895 section 3.1: no data have these.
-    const META: std::ops::RangeInclusive<u16> = 128..=255;
     match rtype.0 {
         0 | u16::MAX => false,
-        number if META.contains(&number) => {
+        number if META_TYPES.contains(&number) => {
             matches!(rtype, Type::NXNAME | Type::TKEY | Type::TSIG | Type::ANY)
         }
         _ => true,

@@ -45,7 +45,7 @@ impl Spine {
         self.octets += TWIG_COST + node.cost();
         let twig = Twig::Leaf(flags, node);
         if let Some((last, before)) = self.last.replace((key.clone(), twig)) {
-            let before = self.close(&last, common, before);
+            let before = self.close(&last, Some(common), before);
             self.put(last.at(common), common, before);
         }
     }
@@ -62,22 +62,16 @@ impl Spine {
     /// The trie of all names.
     pub(in crate::data) fn finish(mut self) -> Trie {
         let root = match self.last.take() {
-            Some((last, twig)) => self.close_all(&last, twig),
+            Some((last, twig)) => self.close(&last, None, twig),
             None => Twig::Nothing,
         };
         Trie { root, octets: self.octets }
     }
 
-    /// Closes the branches that look at symbols behind `offset`, the lowest with `twig` as its last one.
-    fn close(&mut self, last: &Key, offset: usize, mut twig: Twig) -> Twig {
-        while let Some(open) = self.open.pop_if(|open| open.offset > offset) {
-            twig = self.close_one(open, last, twig);
-        }
-        twig
-    }
-
-    fn close_all(&mut self, last: &Key, mut twig: Twig) -> Twig {
-        while let Some(open) = self.open.pop() {
+    /// Closes the branches that look at symbols behind `until`, or all. Gives the uppermost, which `twig` lies below.
+    fn close(&mut self, last: &Key, until: Option<usize>, mut twig: Twig) -> Twig {
+        let is_behind = |open: &mut Open| until.is_none_or(|until| open.offset > until);
+        while let Some(open) = self.open.pop_if(is_behind) {
             twig = self.close_one(open, last, twig);
         }
         twig
