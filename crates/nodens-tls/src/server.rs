@@ -78,9 +78,9 @@ struct Loaded {
     tickets: Tickets,
 }
 
-/// With these sessions are resumed, but not where clients are verified: nobody does that again with the certificate of a
-/// client that has a ticket, and with each one it gets the next, however long ago its certificate has expired. The keys
-/// live for hours and are replaced by themselves.
+/// Sessions are resumed with these, but not where clients are verified: a client with a ticket shows no certificate, and
+/// each resumed session gives it another ticket, however long ago its certificate has expired. The keys live for hours and
+/// are replaced by themselves.
 type Tickets = Arc<dyn ProducesTickets>;
 
 #[derive(Debug)]

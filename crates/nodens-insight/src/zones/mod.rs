@@ -30,6 +30,9 @@ pub struct Report {
     pub matched: usize,
     /// The first of those that fit behind [`Search::after`], by name.
     pub zones: Vec<Zone>,
+    /// The query of the first page, if this is another one.
+    #[serde(default)]
+    pub first: Option<String>,
     /// The query of the next page, if there is one.
     pub next: Option<String>,
 }

@@ -285,8 +285,7 @@ impl Keeper {
     pub(super) fn note_failure(&mut self, order: &Order, reason: &str, end: End) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_failure(Some(&format!("{}: {reason}", order.primary)));
-        let level = kept.said.level(order.primary.address, reason);
-        kept.said.note(order.primary.address, reason, level);
+        let level = kept.said.note(order.primary.address, reason);
         let text = format!("Failed to transfer {} from {}: {reason}", order.zone, order.primary);
         self.sink.line(level, ORIGIN, text);
         self.ended(order, end);

@@ -11,25 +11,22 @@ use std::net::SocketAddr;
 pub(super) struct Said(Vec<(SocketAddr, u64)>);
 
 impl Said {
-    /// How loudly to say that this primary has failed for this reason.
-    pub(super) fn level(&self, primary: SocketAddr, reason: &str) -> Level {
-        let own = || self.0.iter().filter(|(address, _)| *address == primary);
-        let is_known = own().any(|(_, known)| *known == kind(reason));
+    /// This primary has failed for this reason, which is said. Gives how loudly.
+    pub(super) fn note(&mut self, primary: SocketAddr, reason: &str) -> Level {
+        let (own, kind) = (self.0.iter().filter(|(address, _)| *address == primary), kind(reason));
+        let is_known = own.clone().any(|(_, known)| *known == kind);
         // One whose reasons take turns is not worth more lines.
-        if is_known || own().count() >= FAILURES_SAID_MAX { Level::Debug } else { Level::Warning }
+        if is_known || own.count() >= FAILURES_SAID_MAX {
+            return Level::Debug;
+        }
+        self.0.push((primary, kind));
+        Level::Warning
     }
 
     /// How loudly to say that an attempt with this primary has failed, which another one follows at once.
     pub(super) fn level_of_attempt(&self, primary: SocketAddr) -> Level {
         let has_failed = self.0.iter().any(|(address, _)| *address == primary);
         if has_failed { Level::Debug } else { Level::Warning }
-    }
-
-    /// The failure was said at this level.
-    pub(super) fn note(&mut self, primary: SocketAddr, reason: &str, level: Level) {
-        if level == Level::Warning {
-            self.0.push((primary, kind(reason)));
-        }
     }
 
     /// The primary has answered. Gives whether a failure was said.
@@ -54,11 +51,7 @@ mod tests {
     fn another_reason_is_said_and_the_same_one_with_other_numbers_is_not() {
         let [one, two] = ["192.0.2.1:53", "192.0.2.2:53"].map(|text| text.parse().unwrap());
         let mut said = Said::default();
-        let mut say = |primary, reason: &str| {
-            let level = said.level(primary, reason);
-            said.note(primary, reason, level);
-            level
-        };
+        let mut say = |primary, reason: &str| said.note(primary, reason);
         assert_eq!(say(one, "expired: it is 05:19:29"), Level::Warning);
         assert_eq!(say(one, "expired: it is 05:19:31"), Level::Debug);
         assert_eq!(say(two, "expired: it is 05:19:31"), Level::Warning);
@@ -70,7 +63,7 @@ mod tests {
             assert_eq!(say(one, reason), level, "{reason}");
         }
         assert!(said.forget(one) && !said.forget(one));
-        assert_eq!(said.level(one, "unknown authority"), Level::Warning);
-        assert_eq!(said.level(two, "expired: it is 06:00:00"), Level::Debug);
+        assert_eq!(said.note(one, "unknown authority"), Level::Warning);
+        assert_eq!(said.note(two, "expired: it is 06:00:00"), Level::Debug);
     }
 }

@@ -71,12 +71,13 @@ impl Folder {
     }
 }
 
-/// A file of the folder that is none of a hand-over's, if there is one.
+/// The name of a file in the folder that no hand-over has made, if there is one.
 fn foreign(folder: &OwnedFd) -> io::Result<Option<String>> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
         let file = entry.file_name().to_string_lossy();
-        let ours = matches!(&*file, "." | "..")
+        // `mkfs` makes the last one: the folder may be a file system of its own.
+        let ours = matches!(&*file, "." | ".." | "lost+found")
             || secret::is_file_of_one(&file)
             || [LOCK, SOCKET].iter().any(|end| file.ends_with(end));
         if !ours {

@@ -148,8 +148,8 @@ impl Network {
         }
     }
 
-    /// Takes these back of the addresses that [`Network::step_back`] has left, because nobody answers
-    /// there. Waits for programs as [`Network::attract`] does.
+    /// Takes back some of the addresses that [`Network::step_back`] has left: no other server answers at
+    /// these. Waits for programs as [`Network::attract`] does.
     pub fn keep(&self, addresses: &[IpAddr]) {
         let mut state = self.shared.state();
         state.keep(addresses);

@@ -48,7 +48,7 @@ pub(crate) struct State {
     plan: Plan,
     rules: Vec<Rule>,
     pub(crate) wanted: Wanted,
-    /// Addresses that a Service may have and that nobody else answers at now.
+    /// Addresses that a Service may have, and at which no other server answers now.
     kept: Vec<IpAddr>,
     route: Option<Route>,
     nft: Option<Nft>,

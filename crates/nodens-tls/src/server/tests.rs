@@ -104,7 +104,7 @@ fn a_client_that_is_verified_is_verified_each_time() {
         std::thread::sleep(Duration::from_millis(50));
     }
     handshake(&client, &server).unwrap_err();
-    // Where nobody is verified, nothing expires.
+    // Without a check of clients no certificate of theirs can expire.
     files.client_auth = ClientAuth::Require;
     let server = Server::load(files).unwrap();
     assert_eq!(handshake(&client, &server).unwrap(), HandshakeKind::Full);

@@ -5,6 +5,7 @@ use nodens_core::Config;
 use nodens_core::handlers::loops;
 use nodens_core::upstream::Upstream;
 use nodens_net::Way;
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,19 +76,12 @@ impl Asked {
     /// Costs no query. One way to a server is enough: on another one there may have been no query that
     /// could fail.
     pub(crate) fn are_doubted(&self) -> bool {
-        let all = || self.targets.iter().zip(&self.known).zip(&self.loops);
-        let speaks_against =
-            |((target, known), loops): ((&Target, &Vec<Arc<Upstream>>), &Vec<_>)| {
-                are_looped(loops)
-                    || known.iter().any(|upstream| {
-                        let path = upstream.path(target.way.carrier());
-                        path.is_suspect() || path.fails() > 0
-                    })
-            };
-        let doubted: Vec<SocketAddr> = all()
-            .filter(|one| speaks_against(*one))
-            .map(|((target, _), _)| target.address)
-            .collect();
+        let all = self.targets.iter().zip(&self.known).zip(&self.loops);
+        let doubted = all.filter(|((target, known), loops)| {
+            let mut paths = known.iter().map(|upstream| upstream.path(target.way.carrier()));
+            are_looped(loops) || paths.any(|path| path.is_suspect() || path.fails() > 0)
+        });
+        let doubted: HashSet<SocketAddr> = doubted.map(|((target, _), _)| target.address).collect();
         self.targets.iter().all(|target| doubted.contains(&target.address))
     }
 }

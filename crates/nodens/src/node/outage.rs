@@ -278,10 +278,10 @@ impl Others {
     /// Takes the others back: at a unique local address (fd00::/8) of the node alone, or of a family that
     /// they do not have, health and cached answers would be gone.
     fn leave_only(&mut self, answered: Vec<IpAddr>, keeper: &Keeper) {
-        let mut all = std::mem::replace(&mut self.addresses, answered);
-        all.retain(|ip| !self.addresses.contains(ip));
-        if !all.is_empty() {
-            keeper.change(|network| network.keep(&all));
+        let mut missing = std::mem::replace(&mut self.addresses, answered);
+        missing.retain(|ip| !self.addresses.contains(ip));
+        if !missing.is_empty() {
+            keeper.change(|network| network.keep(&missing));
         }
     }
 

@@ -114,7 +114,8 @@ impl Zones {
         let rows = zones.map(|(name, zone)| row(name.clone(), &**zone, &catalogs, now));
         report.zones = rows.collect();
         let last = report.zones.last().filter(|_| is_more).map(|zone| zone.name.clone());
-        report.next = last.map(|last| next(&search, &last));
+        report.next = last.map(|last| page(&search, &last));
+        report.first = (!search.after.is_empty()).then(|| page(&search, ""));
         report.search = search;
         report
     }
@@ -229,8 +230,8 @@ fn row(name: String, zone: &dyn Zone, catalogs: &[Arc<SecondaryZone>], now: Now)
     }
 }
 
-/// The query of the page behind this name.
-fn next(search: &Search, after: &str) -> String {
+/// The query of the page behind this name; of the first one where that is empty.
+fn page(search: &Search, after: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     if !search.name.is_empty() {
         query.append_pair("name", &search.name);
@@ -238,7 +239,10 @@ fn next(search: &Search, after: &str) -> String {
     if search.failed {
         query.append_pair("failed", "1");
     }
-    query.append_pair("after", after).finish()
+    if !after.is_empty() {
+        query.append_pair("after", after);
+    }
+    query.finish()
 }
 
 /// What a query asks for; what it does not know is passed over.

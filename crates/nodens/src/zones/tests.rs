@@ -57,6 +57,16 @@ fn pages_lead_through_all_zones_and_a_search_finds_one() {
 }
 
 #[test]
+fn the_first_page_is_that_of_the_search() {
+    let (zones, _folder) = zones(1);
+    let name = "a b&\"é".to_owned();
+    let search = Search { name, failed: true, after: "b.".to_owned() };
+    let first = zones.report(search.clone(), String::new()).first.unwrap();
+    assert_eq!(super::search(&first), Search { after: String::new(), ..search });
+    assert_eq!(zones.report(super::search(&first), String::new()).first, None);
+}
+
+#[test]
 fn few_zones_have_series_of_their_own_and_many_have_sums() {
     let rendered = |count| {
         let (zones, folder) = zones(count);

@@ -24,6 +24,7 @@ fn a_folder_that_others_use_too_keeps_its_mode() {
     let name = Name::take(&folder, NAME).unwrap();
     let _listener = name.listen().unwrap();
     std::fs::write(path.join("secret.1234"), "").unwrap();
+    std::fs::create_dir(path.join("lost+found")).unwrap();
     mode(0o755);
     Folder::open(path, true).unwrap();
     assert_eq!(mode_now(), 0o700);

@@ -11,8 +11,8 @@ pub(crate) enum Wanted {
     Nothing,
     /// The rules alone, for answers under way.
     Rules,
-    /// The addresses that nobody else answers at, with their rules: those that mean this node, and
-    /// [`State::keep`].
+    /// The addresses at which no other server answers, with their rules: those that mean this node, and
+    /// [`State::kept`].
     Own,
     /// Addresses and rules.
     All,
@@ -29,7 +29,7 @@ impl State {
     /// Wants addresses and rules.
     pub(crate) fn attract(&mut self) {
         if self.wanted != Wanted::All {
-            // What comes now was taken away by nobody else.
+            // They are missing because this process has removed them: no other program has.
             (self.installed, self.addressed) = (false, false);
         }
         self.wanted = Wanted::All;
