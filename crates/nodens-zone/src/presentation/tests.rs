@@ -136,7 +136,15 @@ fn what_is_no_record_is_refused() {
     ] {
         assert_eq!(read(text), expected, "{text}");
     }
-    for text in ["x. KEY 1", "x. KEY 1 3 8 AAEC=junk", "x. MX \\# 2 abcd"] {
+    for text in [
+        "x. KEY 1",
+        "x. KEY 1 3 8 AAEC=junk",
+        "x. KEY 1 256 8 AAEC",
+        "x. KEY 65539 3 8 AAEC",
+        "x. NSEC3PARAM 1 259 0 -",
+        "x. ZONEMD 4294967296 1 1 00112233445566778899aabb",
+        "x. MX \\# 2 abcd",
+    ] {
         assert!(read(text).starts_with("error: bad RDATA of type "), "{text}: {}", read(text));
     }
 }
