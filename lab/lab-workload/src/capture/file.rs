@@ -24,6 +24,8 @@ const SIMPLE_LEN: usize = 12;
 const OLD_PACKET: u32 = 2;
 /// Octets in front of the content of every block: type and length.
 const BLOCK_HEADER_LEN: usize = 8;
+/// Octets of a block without content, which ends with its length once more.
+const BLOCK_LEN_MIN: usize = BLOCK_HEADER_LEN + 4;
 /// Units of time in a second, if an interface does not say how many.
 const MICROSECONDS: u64 = 1_000_000;
 /// The longest frame or block that is read as a whole.
@@ -269,7 +271,12 @@ impl PcapNg {
                 }
                 self.interfaces.clear();
             }
-            let len = self.len(window.rest()).filter(|len| (12..=FRAME_LEN_MAX).contains(len));
+            let said = self.len(window.rest());
+            if said.is_some_and(|len| len < BLOCK_LEN_MIN) {
+                // The parser subtracts this much from it.
+                return Ok(Some(Err(broken(window, None, at))));
+            }
+            let len = said.filter(|len| *len <= FRAME_LEN_MAX);
             if let Some(len) = len {
                 window.fill(len.next_multiple_of(4))?;
             }

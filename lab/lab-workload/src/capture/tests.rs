@@ -201,6 +201,24 @@ fn a_broken_block_is_skipped_by_its_length() {
 }
 
 #[test]
+fn a_block_that_is_shorter_than_its_frame_ends_the_file() {
+    let packets = mixed();
+    for kind in [1, 6, 0x8000_0001, 0xfff0_1233] {
+        for (big, len) in [(false, 0_u32), (false, 9), (true, 11)] {
+            let mut file = pcapng(&packets[..1], big);
+            let at = file.len();
+            let mut broken = block(kind, &[0; 24], big);
+            broken[4..8].copy_from_slice(&if big { len.to_be_bytes() } else { len.to_le_bytes() });
+            file.extend(&broken);
+            let capture = read(&file, 53).unwrap();
+            let what = "a broken block without a length, the rest is left out";
+            assert_eq!(faults(&capture), [format!("packet 2: octet {at} of the file: {what}")]);
+            assert_eq!(names(&capture), ["a.example."]);
+        }
+    }
+}
+
+#[test]
 fn devices_of_every_kind_give_the_same_packets() {
     let packet = udp(1, 53, &query("a.example"));
     // Ethernet, loopback, a tunnel, PPP, and one without addresses.
