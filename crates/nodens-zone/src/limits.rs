@@ -51,6 +51,12 @@ pub const PACED_BURST: Duration = Duration::from_millis(10);
 /// A zone that expires within this time is asked for at once all the same.
 pub const RESTORED_MARGIN: Duration = Duration::from_secs(600);
 
+/// Names whose searches are made side by side before their queries are answered: about as many lines of memory as a
+/// processor fetches at the same time.
+pub const NAMES_AT_ONCE: usize = 16;
+/// Octets of a zone that the caches of a processor do not hold beside all else.
+pub const FETCHED_ZONE_MIN: u64 = 1 << 20;
+
 /// Octets of the RDATA of one RRset with their lengths: a longer one is in no message.
 pub const RRSET_LEN_MAX: usize = 65_535;
 /// Octets of all records of one name, which a change of one of them copies.

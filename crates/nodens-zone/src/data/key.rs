@@ -68,14 +68,20 @@ pub(super) struct Key {
 }
 
 impl Key {
+    /// No key yet, for [`Key::fill`].
+    pub(super) fn empty() -> Self {
+        Self { symbols: [END; KEY_LEN_MAX], len: 0 }
+    }
+
     /// The key of `name` in a zone; nothing if it does not lie there.
     pub(super) fn new(name: NameRef<'_>, origin: NameRef<'_>) -> Option<Self> {
-        let mut key = Self { symbols: [END; KEY_LEN_MAX], len: 0 };
+        let mut key = Self::empty();
         key.fill(name, origin).then_some(key)
     }
 
-    /// Becomes the key of `name`, after it was empty; false if the name does not lie in the zone.
-    fn fill(&mut self, name: NameRef<'_>, origin: NameRef<'_>) -> bool {
+    /// Becomes the key of `name`, after it was empty; false if the name does not lie in the zone, and it is empty
+    /// still.
+    pub(super) fn fill(&mut self, name: NameRef<'_>, origin: NameRef<'_>) -> bool {
         let (wire, origin) = (name.as_wire(), origin.as_wire());
         let Some((front, end)) =
             wire.len().checked_sub(origin.len()).and_then(|at| wire.split_at_checked(at))
@@ -85,6 +91,14 @@ impl Key {
         // Nearly all names are in lower case, and whole words are compared faster than letters.
         if end != origin && !end.eq_ignore_ascii_case(origin) {
             return false;
+        }
+        // Most names of most zones have one label more than the origin.
+        if let Some((len, label)) = front.split_first()
+            && usize::from(*len) == label.len()
+        {
+            self.push_label(label);
+            self.len += 1;
+            return true;
         }
         let mut starts = [0_u8; LABELS_MAX];
         let (mut rest, mut count) = (front, 0);
@@ -206,8 +220,19 @@ pub(super) struct Place<'n> {
 impl<'n> Place<'n> {
     /// The place of `name` in a zone; nothing if it does not lie there.
     pub(super) fn new(name: NameRef<'n>, origin: NameRef<'_>) -> Option<Self> {
-        let mut place = Self { name, key: Key { symbols: [END; KEY_LEN_MAX], len: 0 } };
-        place.key.fill(name, origin).then_some(place)
+        let mut place = Self::unknown(name);
+        place.find(origin).then_some(place)
+    }
+
+    /// The place of `name` before [`Place::find`]: lookups fill it where it lies, as copying half a kilobyte
+    /// would take them as long as the search.
+    pub(super) fn unknown(name: NameRef<'n>) -> Self {
+        Self { name, key: Key::empty() }
+    }
+
+    /// Finds the place in a zone; false if the name does not lie there. Only once.
+    pub(super) fn find(&mut self, origin: NameRef<'_>) -> bool {
+        self.key.fill(self.name, origin)
     }
 }
 

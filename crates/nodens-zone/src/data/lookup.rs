@@ -99,7 +99,10 @@ impl Data {
     /// Looks up a question. Allocates nothing; what it gives lies in the zone.
     pub fn lookup(&self, qname: NameRef<'_>, qtype: Type) -> Found<'_> {
         let origin = self.origin();
-        let Some(place) = Place::new(qname, origin) else { return Found::Outside };
+        let mut place = Place::unknown(qname);
+        if !place.find(origin) {
+            return Found::Outside;
+        }
         let walk = self.names.walk(&place, origin);
         if let Some(upper) = walk.hidden_by {
             return self.hidden(upper).unwrap_or(Found::NoData { wildcard: None });
@@ -186,8 +189,7 @@ impl Data {
     /// The wildcard right below a name.
     pub(super) fn wildcard(&self, encloser: NameRef<'_>) -> Option<Entry<'_>> {
         let mut buffer = [0; NAME_LEN_MAX];
-        let place = Place::new(wildcard_name(encloser, &mut buffer)?, self.origin())?;
-        self.names.get(&place)
+        self.entry(&self.names, wildcard_name(encloser, &mut buffer)?)
     }
 }
 

@@ -18,6 +18,7 @@
 //! What is deliberately absent: files, sockets, the clock, signing, and how a DNS response is made of
 //! what was found.
 
+mod ahead;
 mod check;
 mod cursor;
 mod denial;
@@ -57,7 +58,7 @@ use nodens_wire::{Class, Name, NameRef, Type};
 use prepared::Prepared;
 use std::fmt;
 use std::sync::Arc;
-use trie::Trie;
+use trie::{Entry, Trie};
 
 /// Octets of a version beside its names: itself, its name and its SOA record.
 const DATA_LEN: usize = 512;
@@ -127,7 +128,7 @@ impl Data {
     /// are found beside what they cover ([`Rrset::sigs`]).
     pub fn rrset(&self, name: NameRef<'_>, rtype: Type) -> Option<Rrset<'_>> {
         let trie = if rtype == Type::NSEC3 { &self.hashed } else { &self.names };
-        trie.get(&Place::new(name, self.origin())?)?.node.set(rtype, self.class)
+        self.entry(trie, name)?.node.set(rtype, self.class)
     }
 
     /// The RRset of this type at the origin.
@@ -137,9 +138,13 @@ impl Data {
 
     /// All RRsets of exactly this name, each with its signatures behind it as another RRset.
     pub fn rrsets(&self, name: NameRef<'_>) -> Rrsets<'_> {
-        let place = Place::new(name, self.origin());
-        let entry = place.and_then(|place| self.names.get(&place));
+        let entry = self.entry(&self.names, name);
         entry.map_or(Rrsets::none(), |entry| entry.node.sets(self.class))
+    }
+
+    fn entry<'t>(&self, trie: &'t Trie, name: NameRef<'_>) -> Option<Entry<'t>> {
+        let mut place = Place::unknown(name);
+        if place.find(self.origin()) { trie.get(&place) } else { None }
     }
 
     /// All records but the SOA record, in canonical order of their owners, those of NSEC3 last. The

@@ -17,6 +17,7 @@ use super::node::Node;
 use nodens_wire::NameRef;
 use std::mem;
 
+mod ahead;
 mod branch;
 mod changes;
 mod leaves;
@@ -78,6 +79,7 @@ impl Trie {
                 Some(next) => twig = next,
                 None => break twig.first(),
             }
+            twig.fetch();
         };
         let Some(nearest) = nearest else {
             return Walk { hidden_by: None, hit: None, common: 0, is_behind: false };
@@ -106,6 +108,7 @@ impl Trie {
         let mut twig = &self.root;
         while let Twig::Branch(branch) = twig {
             twig = branch.twig(place.key.at(branch.offset()))?;
+            twig.fetch();
         }
         twig.entry().filter(|entry| entry.node.owner() == place.name)
     }

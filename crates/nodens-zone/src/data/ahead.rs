@@ -1,0 +1,79 @@
+//! What lookups will read, brought into the processor's caches before they are made.
+//!
+//! A search in a zone that the caches do not hold waits for memory at nearly each of its steps, as each says where the
+//! next is. Searches for queries that arrived together do not depend on each other.
+
+use super::Data;
+use super::key::Key;
+use crate::limits::{FETCHED_ZONE_MIN, NAMES_AT_ONCE};
+use nodens_wire::NameRef;
+
+impl Data {
+    /// Has the processor fetch what [`Data::lookup`] will read for these names, as far as they lie in the zone. Of
+    /// no other effect, and of none for small zones, which the caches hold; of little use for a single name.
+    pub fn fetch(&self, names: &[NameRef<'_>]) {
+        if self.is_fetched() {
+            names.chunks(NAMES_AT_ONCE).for_each(|names| _ = self.fetch_together(names));
+        }
+    }
+
+    /// Whether [`Data::fetch`] does anything.
+    pub fn is_fetched(&self) -> bool {
+        self.octets() >= FETCHED_ZONE_MIN
+    }
+
+    /// How many of at most [`NAMES_AT_ONCE`] names seem to be there.
+    fn fetch_together(&self, names: &[NameRef<'_>]) -> usize {
+        let origin = self.origin();
+        let mut keys: [Key; NAMES_AT_ONCE] = std::array::from_fn(|_| Key::empty());
+        let mut count = 0;
+        for name in names {
+            if let Some(key) = keys.get_mut(count)
+                && key.fill(*name, origin)
+            {
+                count += 1;
+            }
+        }
+        self.names.go_ahead(keys.get(..count).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Edit;
+    use crate::zone::RecordRef;
+    use nodens_wire::{Class, Name, Type};
+
+    #[test]
+    fn names_are_gone_to_side_by_side() {
+        let name = |text: &str| text.parse::<Name>().unwrap();
+        let origin = name("example.org.");
+        let mut edit = Edit::new(origin.view(), Class::IN);
+        let mut add = |owner: &Name, rtype, rdata: &[u8]| {
+            let record = RecordRef { owner: owner.view(), rtype, class: Class::IN, ttl: 1, rdata };
+            edit.add(record).unwrap();
+        };
+        let soa = [origin.as_wire(), origin.as_wire(), &[0; 20]].concat();
+        add(&origin, Type::SOA, &soa);
+        add(&origin, Type::NS, origin.as_wire());
+        let known: Vec<Name> =
+            (0..NAMES_AT_ONCE).map(|n| name(&format!("h{n}.a.example.org."))).collect();
+        known.iter().for_each(|known| add(known, Type::A, &[0; 4]));
+        let data = edit.finish().unwrap();
+        let found =
+            |names: &[Name]| data.fetch_together(&names.iter().map(Name::view).collect::<Vec<_>>());
+        assert_eq!(found(&known), NAMES_AT_ONCE);
+        assert_eq!(found(&[]), 0);
+        // Names in other letters are found, those of other zones passed over, others lead to a branch without them.
+        let others = [
+            "H3.A.EXAMPLE.ORG.",
+            "h3.a.example.com.",
+            "org.",
+            ".",
+            "x.a.example.org.",
+            "h1.a.example.org.",
+        ];
+        assert_eq!(found(&others.map(name)), 2);
+    }
+}
