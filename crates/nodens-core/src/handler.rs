@@ -6,8 +6,11 @@ use crate::job;
 use crate::shared::Shared;
 use crate::time::Now;
 use crate::worker::WorkerState;
+use arc_swap::Guard;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Name, NameRef, Rcode, Type};
+use nodens_zone::data::Data;
+use std::sync::Arc;
 
 /// Reads one occurrence of a directive and adds what it asks for to the block.
 pub type Setup = fn(&Directive, &mut BlockBuilder<'_>) -> Result<(), Error>;
@@ -163,6 +166,18 @@ impl Cx<'_> {
     }
 }
 
+/// What a handler searches for a name.
+#[derive(Default)]
+pub enum Searches {
+    /// Nothing: it does not answer for the name.
+    #[default]
+    Nothing,
+    /// What there is no need to fetch, and the handlers behind it are seldom asked.
+    Cached,
+    /// A zone.
+    Zone(Guard<Option<Arc<Data>>>),
+}
+
 /// One directive at work in a chain.
 ///
 /// `answer` runs on the way down until one handler does not say [`Step::Next`]; `amend` runs on
@@ -186,6 +201,12 @@ pub trait Handle {
     fn answer(&self, _cx: &mut Cx<'_>) -> Step {
         const { assert!(!Self::LOOKS_AT_QUESTIONS, "it has no `answer` of its own: say so") };
         Step::Next
+    }
+
+    /// What it will search if it is asked for a name; for all names of queries that arrived together it is fetched
+    /// into the processor's caches.
+    fn searches(&self, _name: NameRef<'_>) -> Searches {
+        Searches::Nothing
     }
 
     /// Called again after [`Step::Wait`] or [`Step::Lookup`].

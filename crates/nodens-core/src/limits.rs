@@ -15,6 +15,11 @@ pub const RRL_TABLE_LEN_MAX: usize = 1_000_000;
 /// Tables of `rrl` that a worker keeps of blocks that a reload has changed or taken out, beside those of blocks
 /// that are there.
 pub const RRL_OLD_TABLES_MAX: usize = 16;
+/// Queries that arrived together for which memory is fetched before they are looked at: fewer would not make up for
+/// what it takes to find the zone, and no more are received at a time.
+pub const FETCHED_FROM: usize = 4;
+/// See [`FETCHED_FROM`].
+pub const FETCHED_AT_ONCE: usize = 64;
 /// Nested lookups one question may cause (CNAME targets, search paths, DNS64).
 pub const LOOKUP_DEPTH_MAX: usize = 8;
 /// Lookups one question may cause in all.

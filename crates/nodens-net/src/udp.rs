@@ -67,6 +67,19 @@ impl Socket {
         self.bound.is_ipv6()
     }
 
+    /// Takes what has arrived; how many datagrams that is.
+    fn receive(&self, batch: &mut Batch) -> usize {
+        // An error is that of an earlier answer (an ICMP message) and concerns nobody here.
+        batch.receive(&*self.socket, self.bound.ip().is_unspecified()).unwrap_or(0)
+    }
+
+    /// Lets the worker see what is coming, unless it stands behind headers that have to be read first.
+    fn announce(&self, batch: &Batch, worker: &Worker) {
+        if self.proxy.is_none() {
+            worker.expect(self.listener, batch.requests());
+        }
+    }
+
     /// So many answers were not taken by the kernel.
     fn count_lost(&self, count: u64, worker: &Worker, counters: &Counters) {
         if count > 0 {
@@ -207,9 +220,7 @@ impl UdpServer {
         counters: &Counters,
     ) -> usize {
         let Some(socket) = self.sockets.get_mut(key) else { return 0 };
-        // An error is that of an earlier answer (an ICMP message) and concerns nobody here.
-        let wild = socket.bound.ip().is_unspecified();
-        let count = self.batch.receive(&*socket.socket, wild).unwrap_or(0);
+        let count = socket.receive(&mut self.batch);
         self.answered.clear();
         if let Some(date_ns) = self.batch.stamp() {
             // No earlier than it can have been, should the date have been set meanwhile.
@@ -220,6 +231,7 @@ impl UdpServer {
         if count < BATCH {
             socket.emptied_ns = now.mono_ns;
         }
+        socket.announce(&self.batch, worker);
         for (index, answer) in self.answers.iter_mut().enumerate().take(count) {
             let Some(datagram) = self.batch.datagram(index) else { break };
             let Some(peer) = datagram.peer.filter(|peer| peer.port() != 0 && !datagram.cut) else {

@@ -119,6 +119,12 @@ pub fn not_implemented(request: &[u8]) -> Option<Header> {
     }
 }
 
+/// The QNAME of a request that was not admitted yet; nothing if there is none that can be read.
+pub fn qname_of(request: &[u8]) -> Option<NameRef<'_>> {
+    let len = read_qname(request).ok()?;
+    request.get(HEADER_LEN..HEADER_LEN + len).map(NameRef::of_checked)
+}
+
 fn reject(header: Header, rcode: Rcode) -> Admission {
     // Z is zero in every response (RFC 1035 section 4.1.1).
     let flags = header.flags.with(Flags::QR, true).with(Flags::AA | Flags::Z, false);

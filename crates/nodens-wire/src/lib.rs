@@ -39,7 +39,7 @@ pub mod shape;
 mod suffixes;
 pub mod types;
 
-pub use admission::{Admission, Query, admit, not_implemented};
+pub use admission::{Admission, Query, admit, not_implemented, qname_of};
 pub use block::Block;
 pub use builder::{Builder, Owner};
 pub use header::{Flags, Header};

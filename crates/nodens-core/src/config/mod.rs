@@ -29,7 +29,7 @@ pub use shown::NamedGauge;
 pub use unserved::Unserved;
 pub use view::View;
 
-use crate::handler::Job;
+use crate::handler::{Handle, Job, Searches};
 use crate::handlers::Handler;
 use crate::job::Client;
 use crate::proxy::ProxyRules;
@@ -37,6 +37,7 @@ use crate::time::Now;
 use crate::transport::ListenerKind;
 use crate::worker::WorkerState;
 use foldhash::fast::RandomState;
+use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Name, NameRef, Type};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -120,6 +121,15 @@ pub struct ServerBlock {
     pub settings: BlockSettings,
 }
 
+/// The octets of a name in lower case.
+fn fold<'b>(name: NameRef<'_>, buffer: &'b mut [u8; NAME_LEN_MAX]) -> &'b [u8] {
+    let wire = name.as_wire();
+    let Some(folded) = buffer.get_mut(..wire.len()) else { return &[] };
+    folded.copy_from_slice(wire);
+    folded.make_ascii_lowercase();
+    folded
+}
+
 impl Server {
     /// Whether a zone with more labels than `labels` contains `name`.
     pub(crate) fn has_zone_below(&self, name: NameRef<'_>, labels: usize) -> bool {
@@ -133,12 +143,8 @@ impl Server {
         labels: usize,
         is_meant: impl Fn(&[(usize, usize)]) -> bool,
     ) -> bool {
-        let mut folded = [0; nodens_wire::name::NAME_LEN_MAX];
-        let wire = name.as_wire();
-        let Some(folded) = folded.get_mut(..wire.len()) else { return false };
-        folded.copy_from_slice(wire);
-        folded.make_ascii_lowercase();
-        let mut rest: &[u8] = folded;
+        let mut folded = [0; NAME_LEN_MAX];
+        let mut rest = fold(name, &mut folded);
         for depth in (labels + 1..=name.label_count()).rev() {
             let is_zone = u32::try_from(depth).is_ok_and(|depth| self.has_zones_of(depth));
             if is_zone && self.zones.get(rest).is_some_and(|blocks| is_meant(blocks)) {
@@ -153,6 +159,21 @@ impl Server {
     /// Whether there are zones with so many labels.
     fn has_zones_of(&self, labels: u32) -> bool {
         self.depths & 1_u128.checked_shl(labels).unwrap_or(0) != 0
+    }
+}
+
+impl Server {
+    /// The first block for the longest zone that contains `name`, views apart.
+    fn first_block(&self, name: NameRef<'_>) -> Option<usize> {
+        let mut folded = [0; NAME_LEN_MAX];
+        let mut blocks = self.only_root.as_ref();
+        let mut rest = fold(name, &mut folded);
+        while blocks.is_none() {
+            blocks = self.zones.get(rest);
+            let (len, tail) = rest.split_first()?;
+            rest = tail.get(usize::from(*len)..).unwrap_or_default();
+        }
+        blocks?.first().map(|(block, _)| *block)
     }
 }
 
@@ -175,15 +196,11 @@ impl Config {
         if job.current.qclass != Class::IN && !server.any_class {
             return None;
         }
-        let wire = job.current.qname.as_wire();
         if let Some(candidates) = &server.only_root {
             return self.first_in_view(Some(candidates), job);
         }
-        let mut folded = [0; nodens_wire::name::NAME_LEN_MAX];
-        let folded = folded.get_mut(..wire.len())?;
-        folded.copy_from_slice(wire);
-        folded.make_ascii_lowercase();
-        let mut rest: &[u8] = folded;
+        let mut folded = [0; NAME_LEN_MAX];
+        let mut rest = fold(job.current.qname.view(), &mut folded);
         let mut labels = job.current.qname.view().label_count() as u32;
         let mut delegated = None;
         loop {
@@ -197,7 +214,7 @@ impl Config {
                     return Some(found);
                 }
                 delegated = match delegated {
-                    None if rest.len() == wire.len() => Some(found),
+                    None if rest.len() == job.current.qname.as_wire().len() => Some(found),
                     _ => return Some(found),
                 };
             }
@@ -224,6 +241,16 @@ impl Config {
     /// The server that a client asked.
     pub fn server_of(&self, client: &Client) -> Option<&Server> {
         self.servers.get(self.listeners.get(usize::from(client.listener))?.server)
+    }
+
+    /// What the queries of a listener for `name` are likely to search.
+    pub(crate) fn searches(&self, listener: u16, name: NameRef<'_>) -> Searches {
+        let server = self.listeners.get(usize::from(listener)).map(|listener| listener.server);
+        let server = server.and_then(|server| self.servers.get(server));
+        let block = server.and_then(|server| self.blocks.get(server.first_block(name)?));
+        let handlers = block.map_or(&[][..], |block| &block.handlers);
+        let mut searches = handlers.iter().map(|handler| handler.searches(name));
+        searches.find(|it| !matches!(it, Searches::Nothing)).unwrap_or_default()
     }
 
     /// Whether the server that a client asked has a zone with more labels than `labels` that contains `name` and is

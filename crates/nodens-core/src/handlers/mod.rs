@@ -4,7 +4,7 @@
 //! The set is closed: [`Handler`] has one variant per directive that takes part in a chain.
 
 use crate::config::ServerBlock;
-use crate::handler::{Cx, Event, Handle, Job, Step};
+use crate::handler::{Cx, Event, Handle, Job, Searches, Step};
 use crate::time::Now;
 use nodens_wire::NameRef;
 
@@ -146,6 +146,12 @@ macro_rules! handlers {
             fn sent(&self, now: Now, job: &Job, block: &ServerBlock) {
                 match self {
                     $(Self::$variant(handler) => handler.sent(now, job, block),)*
+                }
+            }
+
+            fn searches(&self, name: NameRef<'_>) -> Searches {
+                match self {
+                    $(Self::$variant(handler) => handler.searches(name),)*
                 }
             }
 

@@ -1,5 +1,6 @@
 //! One worker: the questions of one thread, from octets to octets.
 
+mod ahead;
 mod background;
 mod early;
 mod outgoing;

@@ -132,6 +132,20 @@ impl Batch {
         })
     }
 
+    /// The octets of each datagram of the last batch.
+    pub(crate) fn requests(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.filled).map(|index| {
+            // SAFETY: as in `datagram`.
+            let (header, data) = unsafe {
+                let storage = self.storage.as_ptr();
+                let header: &mmsghdr = &(*storage).received[index];
+                let data: &[u8; REQUEST_LEN_MAX] = &(*storage).data[index];
+                (header, data)
+            };
+            data.get(..header.msg_len as usize).unwrap_or(data)
+        })
+    }
+
     /// When the first datagram of the last batch arrived, in nanoseconds since 1970, if the socket
     /// was told to say so.
     pub(crate) fn stamp(&self) -> Option<u64> {

@@ -8,7 +8,7 @@ mod pattern;
 use super::answering;
 use crate::authority::source::FileZone;
 use crate::config::{BlockBuilder, Task};
-use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
+use crate::handler::{Cx, Event, Handle, Job, Searches, Spec, Step};
 use crate::handlers::Handler;
 use crate::zones::Zones;
 use folder::Folder;
@@ -65,6 +65,12 @@ impl Handle for Auto {
             zones.find(name).is_some_and(|other| other.origin.view().label_count() > labels)
         };
         answering::answer(cx, data.as_ref(), None, is_below)
+    }
+
+    fn searches(&self, name: NameRef<'_>) -> Searches {
+        let zones = self.folder.zones();
+        let zone = zones.find(name).filter(|_| self.zones.contains(name));
+        zone.map_or(Searches::Nothing, |zone| Searches::Zone(zone.served.load()))
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {

@@ -5,7 +5,7 @@ use crate::cache::entry::{self, Entry, Kind, View};
 use crate::cache::key::{KeyBits, KeyOctets};
 use crate::cache::store::{Found, Lease};
 use crate::config::{BlockBuilder, Config};
-use crate::handler::{Cx, Event, Handle, Resolution, Spec, Step};
+use crate::handler::{Cx, Event, Handle, Resolution, Searches, Spec, Step};
 use crate::handlers::Handler;
 use crate::job::Recipient;
 use crate::limits::CACHE_MEMORY_DEFAULT;
@@ -17,7 +17,7 @@ use intake::Fate;
 use metrics::Counters;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::edns::{self, extended_error};
-use nodens_wire::{Flags, Opcode, Rcode};
+use nodens_wire::{Flags, NameRef, Opcode, Rcode};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -233,6 +233,10 @@ impl Handle for Cache {
     }
 
     /// The client has waited long enough for something newer.
+    fn searches(&self, name: NameRef<'_>) -> Searches {
+        if self.options.serves(name) { Searches::Cached } else { Searches::Nothing }
+    }
+
     fn resumed(&self, cx: &mut Cx<'_>, _event: Event<'_>) -> Step {
         let Some(entry) = cx.job.current.state.cache.fallback.take() else {
             return Step::Fail(Rcode::SERVFAIL);

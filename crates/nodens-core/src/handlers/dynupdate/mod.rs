@@ -9,7 +9,7 @@ mod seed;
 
 use super::{LookupState, answering};
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
+use crate::handler::{Cx, Event, Handle, Job, Searches, Spec, Step};
 use crate::handlers::Handler;
 use crate::job::Recipient;
 use crate::limits::UPDATE_TIME_MAX;
@@ -85,6 +85,13 @@ impl Handle for Dynupdate {
         let step = answering::answer(cx, data, None, |_| false);
         cx.q().response.live = true;
         step
+    }
+
+    fn searches(&self, name: NameRef<'_>) -> Searches {
+        match name.is_in_domain(self.zone.origin().view()) {
+            true => Searches::Zone(self.zone.served().load()),
+            false => Searches::Nothing,
+        }
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {

@@ -6,7 +6,7 @@ use super::answering;
 use crate::authority::set::ZoneSet;
 use crate::authority::source::FileZone;
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
+use crate::handler::{Cx, Event, Handle, Job, Searches, Spec, Step};
 use crate::handlers::Handler;
 use crate::zones::Fallthrough;
 use nodens_wire::{NameRef, Opcode};
@@ -50,6 +50,11 @@ impl Handle for File {
         let is_longer = |other: &Arc<FileZone>| other.origin.view().label_count() > labels;
         let is_below = |name: NameRef<'_>| self.zones.find(name).is_some_and(is_longer);
         answering::answer(cx, data.as_ref(), Some(&self.fallthrough), is_below)
+    }
+
+    fn searches(&self, name: NameRef<'_>) -> Searches {
+        let zone = self.zones.find(name);
+        zone.map_or(Searches::Nothing, |zone| Searches::Zone(zone.served.load()))
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {

@@ -1,6 +1,7 @@
+use crate::handler::Searches;
 use crate::log::{Level, Record};
 use crate::testing::{Bench, request};
-use nodens_wire::{Message, Rcode};
+use nodens_wire::{Message, Name, Rcode};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +45,41 @@ fn lines(bench: &Bench) -> Vec<(Level, String)> {
         _ => None,
     };
     bench.log.try_iter().filter_map(line).collect()
+}
+
+#[test]
+fn what_queries_are_likely_to_search_is_known_before_they_are_looked_at() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db", &zone(1, 1));
+    let root = folder.path().display();
+    let bench = Bench::new(&format!(
+        "org {{\n root {root}\n errors\n file db example.org\n}}\n\
+         net {{\n root {root}\n cache\n file db example.net\n}}\n"
+    ));
+    for (name, expected) in [
+        ("www.example.org.", "a zone"),
+        ("WWW.Example.ORG.", "a zone"),
+        ("example.org.", "a zone"),
+        ("www.example2.org.", "nothing"),
+        ("org.", "nothing"),
+        ("www.example.net.", "a cache"),
+        ("www.example.com.", "nothing"),
+        (".", "nothing"),
+    ] {
+        let qname: Name = name.parse().unwrap();
+        let found = match bench.worker.config().searches(0, qname.view()) {
+            Searches::Zone(data) => data.as_ref().map_or("an empty zone", |_| "a zone"),
+            Searches::Cached => "a cache",
+            Searches::Nothing => "nothing",
+        };
+        assert_eq!(found, expected, "{name}");
+    }
+    // Requests are not admitted yet.
+    let good = request("www.example.org A");
+    for requests in [&[&good[..], b"", &good[..13], &[0xff; 600], &good], &[&[0; 12][..]; 5]] {
+        bench.worker.expect(0, requests.iter().copied());
+        bench.worker.expect(7, requests.iter().copied());
+    }
 }
 
 #[test]

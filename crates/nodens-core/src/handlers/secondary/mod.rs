@@ -9,7 +9,7 @@ mod source;
 
 use super::answering;
 use crate::authority::metrics::Heard;
-use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
+use crate::handler::{Cx, Event, Handle, Job, Searches, Spec, Step};
 use crate::log::Level;
 use crate::zones::Fallthrough;
 use nodens_wire::{NameRef, Opcode, Rcode, Records, Section, Type};
@@ -52,6 +52,12 @@ impl Handle for Secondary {
             zones.find(name).is_some_and(|(other, _)| other.label_count() > labels)
         };
         answering::answer(cx, data.as_ref(), Some(&self.fallthrough), is_below)
+    }
+
+    fn searches(&self, name: NameRef<'_>) -> Searches {
+        let zones = self.zones.load();
+        let zone = zones.find(name).and_then(|(_, zone)| zone.as_secondary());
+        zone.map_or(Searches::Nothing, |zone| Searches::Zone(zone.served().load()))
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {
