@@ -232,11 +232,11 @@ impl Handle for Cache {
         }
     }
 
-    /// The client has waited long enough for something newer.
     fn searches(&self, name: NameRef<'_>) -> Searches {
         if self.options.serves(name) { Searches::Cached } else { Searches::Nothing }
     }
 
+    /// The client has waited long enough for something newer.
     fn resumed(&self, cx: &mut Cx<'_>, _event: Event<'_>) -> Step {
         let Some(entry) = cx.job.current.state.cache.fallback.take() else {
             return Step::Fail(Rcode::SERVFAIL);
