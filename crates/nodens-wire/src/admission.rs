@@ -6,7 +6,7 @@
 
 use crate::edns::{Edns, Options};
 use crate::header::{Flags, Header};
-use crate::name::NameRef;
+use crate::name::{NAME_LEN_MAX, NameRef};
 use crate::reader::{Reader, WireError};
 use crate::record::{Records, Section};
 use crate::types::{Class, Opcode, Rcode, Type};
@@ -119,8 +119,11 @@ pub fn not_implemented(request: &[u8]) -> Option<Header> {
     }
 }
 
-/// The QNAME of a request that was not admitted yet; nothing if there is none that can be read.
+/// The QNAME of a request that was not admitted yet; nothing if there is none that can be read, or it is a response.
 pub fn qname_of(request: &[u8]) -> Option<NameRef<'_>> {
+    if Header::read(request).ok()?.flags.has(Flags::QR) {
+        return None;
+    }
     let len = read_qname(request).ok()?;
     request.get(HEADER_LEN..HEADER_LEN + len).map(NameRef::of_checked)
 }
@@ -146,6 +149,10 @@ fn read_qname(request: &[u8]) -> Result<usize, WireError> {
     let mut reader = Reader::new(request, HEADER_LEN);
     loop {
         let at = reader.at();
+        // A request may be many times as long as a name.
+        if at - HEADER_LEN >= NAME_LEN_MAX {
+            return Err(WireError::NameTooLong(HEADER_LEN));
+        }
         let len = reader.u8("QNAME")?;
         match len {
             0 => break,
@@ -154,8 +161,7 @@ fn read_qname(request: &[u8]) -> Result<usize, WireError> {
             192..=255 => return Err(WireError::Pointer(at)),
         }
     }
-    let len = reader.at() - HEADER_LEN;
-    if len > crate::name::NAME_LEN_MAX { Err(WireError::NameTooLong(HEADER_LEN)) } else { Ok(len) }
+    Ok(reader.at() - HEADER_LEN)
 }
 
 fn read_edns(
@@ -233,6 +239,39 @@ mod tests {
         assert_eq!(rejected(&bytes), Rcode::FORMERR);
         let bytes = request(0, [1, 1, 0, 0], &[QUESTION, opt].concat());
         assert_eq!(rejected(&bytes), Rcode::FORMERR);
+    }
+
+    #[test]
+    fn no_more_octets_are_looked_at_than_a_name_may_have() {
+        let too_long = Err(WireError::NameTooLong(HEADER_LEN));
+        for (labels, expected) in
+            [(126, Ok(253)), (127, Ok(255)), (128, too_long), (2000, too_long)]
+        {
+            let bytes = request(0, [1, 0, 0, 0], &[&b"\x01a".repeat(labels)[..], b"\0"].concat());
+            assert_eq!(read_qname(&bytes), expected, "{labels}");
+            assert_eq!(
+                qname_of(&bytes).map(|name| name.label_count()),
+                expected.ok().map(|_| labels)
+            );
+        }
+        // What stands behind is not reached.
+        let bytes = request(0, [1, 0, 0, 0], &[&b"\x01a".repeat(500)[..], b"\xc0\x0c"].concat());
+        assert_eq!(read_qname(&bytes), too_long);
+    }
+
+    #[test]
+    fn a_name_is_read_of_what_may_be_a_request() {
+        let name = |flags, rest: &[u8]| {
+            qname_of(&request(flags, [1, 0, 0, 0], rest)).map(|name| name.to_string())
+        };
+        assert_eq!(name(0x0100, QUESTION).as_deref(), Some("example.org."));
+        assert_eq!(name(0, b"\0").as_deref(), Some("."));
+        for (flags, rest) in
+            [(0x8000, QUESTION), (0, b""), (0, b"\x03a"), (0, b"\xc0\x0c"), (0, b"\x40a\0")]
+        {
+            assert_eq!(name(flags, rest), None, "{flags:x} {rest:?}");
+        }
+        assert_eq!(qname_of(&[0; 11]), None);
     }
 
     #[test]
