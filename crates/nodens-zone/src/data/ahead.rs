@@ -76,4 +76,39 @@ mod tests {
         ];
         assert_eq!(found(&others.map(name)), 2);
     }
+
+    #[test]
+    fn large_zones_are_fetched_and_their_longest_names_gone_to() {
+        let label = |octet: u8, len: u8| [&[len][..], &vec![octet; usize::from(len)]].concat();
+        // As long as names may be, of octets that have two symbols each, and of as many labels as there may be.
+        let longest = |octet| {
+            let labels = [63, 63, 63, 61].map(|len| label(octet, len)).concat();
+            Name::from_wire(&[&labels[..], b"\0"].concat()).unwrap()
+        };
+        let most =
+            |octet| Name::from_wire(&[&label(octet, 1).repeat(127)[..], b"\0"].concat()).unwrap();
+        let names: Vec<_> = (0xf0..=0xff).flat_map(|octet| [longest(octet), most(octet)]).collect();
+        let mut edit = Edit::new(NameRef::root(), Class::IN);
+        let mut add = |owner: NameRef<'_>, rtype, rdata: &[u8]| {
+            edit.add(RecordRef { owner, rtype, class: Class::IN, ttl: 1, rdata }).unwrap();
+        };
+        add(NameRef::root(), Type::SOA, &[0; 22]);
+        add(NameRef::root(), Type::NS, &[0]);
+        names.iter().for_each(|name| add(name.view(), Type::A, &[0; 4]));
+        let small = edit.finish().unwrap();
+        assert!(!small.is_fetched());
+        let mut edit = small.edit();
+        for name in &names {
+            let (rtype, rdata) = (Type(65_280), &[0; 40_000][..]);
+            edit.add(RecordRef { owner: name.view(), rtype, class: Class::IN, ttl: 1, rdata })
+                .unwrap();
+        }
+        let large = edit.finish().unwrap();
+        assert!(large.is_fetched());
+        let views: Vec<_> = names.iter().map(Name::view).collect();
+        for views in views.chunks(NAMES_AT_ONCE) {
+            assert_eq!(large.fetch_together(views), NAMES_AT_ONCE);
+        }
+        [&small, &large].iter().for_each(|data| data.fetch(&views));
+    }
 }
