@@ -172,7 +172,7 @@ pub enum Searches {
     /// Nothing: it does not answer for the name.
     #[default]
     Nothing,
-    /// What there is no need to fetch, and the handlers behind it are seldom asked.
+    /// A cache: there is no need to fetch it, and the handlers behind it are seldom asked.
     Cached,
     /// A zone.
     Zone(Guard<Option<Arc<Data>>>),

@@ -15,10 +15,10 @@ pub const RRL_TABLE_LEN_MAX: usize = 1_000_000;
 /// Tables of `rrl` that a worker keeps of blocks that a reload has changed or taken out, beside those of blocks
 /// that are there.
 pub const RRL_OLD_TABLES_MAX: usize = 16;
-/// Queries that arrived together for which memory is fetched before they are looked at: fewer would not make up for
-/// what it takes to find the zone, and no more are received at a time.
+/// Queries that arrived together from which on memory is fetched before they are looked at: for fewer it takes more to
+/// find the zone than is won.
 pub const FETCHED_FROM: usize = 4;
-/// See [`FETCHED_FROM`].
+/// The most names for which it is fetched: no more datagrams are received at a time.
 pub const FETCHED_AT_ONCE: usize = 64;
 /// Nested lookups one question may cause (CNAME targets, search paths, DNS64).
 pub const LOOKUP_DEPTH_MAX: usize = 8;

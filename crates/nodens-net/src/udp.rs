@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// The port of the discard service (RFC 863).
 const DISCARD: u16 = 9;
 
+/// What a worker is told of at once is fetched as a whole.
+const _: () = assert!(BATCH <= nodens_core::limits::FETCHED_AT_ONCE);
+
 /// The UDP sockets of one worker.
 pub(crate) struct UdpServer {
     sockets: Slots<Socket>,
