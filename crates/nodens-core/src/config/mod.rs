@@ -168,10 +168,12 @@ impl Server {
         let mut folded = [0; NAME_LEN_MAX];
         let mut blocks = self.only_root.as_ref();
         let mut rest = fold(name, &mut folded);
+        let mut labels = name.label_count() as u32;
         while blocks.is_none() {
-            blocks = self.zones.get(rest);
+            blocks = if self.has_zones_of(labels) { self.zones.get(rest) } else { None };
             let (len, tail) = rest.split_first()?;
             rest = tail.get(usize::from(*len)..).unwrap_or_default();
+            labels = labels.saturating_sub(1);
         }
         blocks?.first().map(|(block, _)| *block)
     }

@@ -171,7 +171,7 @@ pub(super) fn bit(symbol: u8) -> u64 {
 }
 
 impl Twig {
-    /// Has the processor fetch all lines of memory that a search reads here. It would wait for one after the
+    /// Has the processor fetch the lines of memory that a search is likely to read here. It would wait for one after the
     /// other, as which twig is next depends on the head, and where a record begins on the length of the owner.
     pub(super) fn fetch(&self) {
         match self {
