@@ -225,6 +225,12 @@ fn what_is_no_zone_is_refused_with_its_place() {
         ("x 1 IN 2 A 1.2.3.4", "1:8: expected a type such as AAAA, found `2`"),
         ("a..b 1 A 1.2.3.4", "1:1: expected a domain name, found `a..b`"),
         ("\n\nx 1 SOA a. b. (\n1 2\n3 x 5 )", "5:3: expected a number of seconds, found `x`"),
+        ("x 1 TXT", "1:5: expected text, found the end of the record"),
+        ("x 1 SPF ; nothing", "1:5: expected text, found the end of the record"),
+        (
+            "x 1 HTTPS 1 y mandatory=port",
+            "1:15: expected a list of keys that the record has, each once, found `port`",
+        ),
         ("x 1 TXT \"a", "1:9: a quote is not closed"),
         ("x 1 TXT (a", "1:10: a parenthesis is not closed"),
         ("x 1 TXT a)", "1:9: expected the end of the record, found `)`"),

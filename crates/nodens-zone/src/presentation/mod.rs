@@ -64,7 +64,7 @@ pub enum PresentationError {
 /// Reads the first record of `text`: `OWNER [TTL] [CLASS] TYPE RDATA`.
 ///
 /// Names without a final dot are absolute, `@` is the root; class IN and a TTL of 3600 seconds
-/// are meant where they are left out. What follows on further lines is ignored.
+/// are meant where they are left out, and one empty character-string where a record of text has none. What follows on further lines is ignored.
 ///
 /// # Errors
 /// [`PresentationError`], with the word that was wrong.
@@ -78,7 +78,11 @@ pub fn record(text: &str) -> Result<Record, PresentationError> {
     let name = rdata::name(&owner)?;
     let Head { ttl, class, rtype } = head(&mut tokens)?;
     let (class, ttl) = (class.unwrap_or(Class::IN), ttl.unwrap_or(TTL_DEFAULT));
-    let rdata = data(rtype, &mut tokens)?;
+    // As `template` of CoreDNS has it; in a master file it is an error.
+    let rdata = match rdata::is_text(rtype) && tokens.clone().next()?.is_none() {
+        true => vec![0],
+        false => data(rtype, &mut tokens)?,
+    };
     let record = Record { owner: name, rtype, class, ttl, rdata };
     if is_readable(&record) {
         return Ok(record);

@@ -109,6 +109,11 @@ fn fields(rtype: Type) -> Option<&'static [Field]> {
     })
 }
 
+/// Whether RDATA of the type is character-strings and nothing else.
+pub(super) fn is_text(rtype: Type) -> bool {
+    matches!(fields(rtype), Some([Field::Texts]))
+}
+
 /// The RDATA behind the type; `None` if this type is not read here.
 pub(super) fn read(
     rtype: Type,

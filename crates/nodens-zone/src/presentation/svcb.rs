@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Keys by number (RFC 9460 section 14.3, RFC 9461, RFC 9540).
 const KEYS: [(&str, u16); 9] = [
-    ("mandatory", 0),
+    ("mandatory", MANDATORY),
     ("alpn", 1),
     ("no-default-alpn", 2),
     ("port", 3),
@@ -19,6 +19,9 @@ const KEYS: [(&str, u16); 9] = [
     ("ohttp", 8),
 ];
 
+/// The key whose value is a list of keys.
+const MANDATORY: u16 = 0;
+
 pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError> {
     let priority = tokens.expect("a priority")?;
     let number: u16 = priority.raw.parse().map_err(|_| priority.unlike("a priority"))?;
@@ -26,6 +29,7 @@ pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError
     rdata.extend(name(&tokens.expect("a target name")?)?.as_wire());
     // Keys are sent in order, each once.
     let mut parameters = BTreeMap::new();
+    let mut mandatory = None;
     while let Some(word) = tokens.next()? {
         let wrong = || word.unlike("a parameter such as port=443, each key once");
         let (key, mut value) = match word.raw.split_once('=') {
@@ -38,9 +42,15 @@ pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError
         }
         let key = key_number(key).filter(|_| !word.quoted).ok_or_else(wrong)?;
         let octets = octets(key, value).ok_or_else(wrong)??;
+        if key == MANDATORY {
+            mandatory = value;
+        }
         if parameters.insert(key, octets).is_some() {
             return Err(wrong());
         }
+    }
+    if let Some(word) = mandatory.filter(|_| !has_mandatory(&parameters)) {
+        return Err(word.unlike("a list of keys that the record has, each once"));
     }
     for (key, octets) in parameters {
         let length = u16::try_from(octets.len()).map_err(|_| PresentationError::TooLong)?;
@@ -49,6 +59,17 @@ pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError
         rdata.extend(octets);
     }
     Ok(rdata)
+}
+
+/// Whether the record has what it calls mandatory. The list has each key once and in order, and not its own (RFC 9460
+/// section 8); clients take no record without one of them.
+fn has_mandatory(parameters: &BTreeMap<u16, Vec<u8>>) -> bool {
+    let list = parameters.get(&MANDATORY).map(Vec::as_slice).unwrap_or_default();
+    let keys =
+        list.chunks_exact(2).filter_map(|key| Some(u16::from_be_bytes(key.try_into().ok()?)));
+    let keys: Vec<u16> = keys.collect();
+    keys.is_sorted_by(|one, next| one < next)
+        && keys.iter().all(|key| *key != MANDATORY && parameters.contains_key(key))
 }
 
 fn key_number(text: &str) -> Option<u16> {
@@ -64,7 +85,7 @@ fn octets(key: u16, value: Option<Token<'_>>) -> Option<Result<Vec<u8>, Presenta
     let list = || value.raw.split(',');
     let wrong = |expected: &'static str| Err(value.unlike(expected));
     Some(match key {
-        0 => {
+        MANDATORY => {
             let numbers: Option<Vec<u16>> = list().map(key_number).collect();
             numbers.map_or(wrong("a list of keys"), |mut numbers| {
                 numbers.sort_unstable();

@@ -65,8 +65,8 @@ const RDATA: &[(&str, &str)] = &[
         "HTTPS 0001 00 0001 0006 026832 026833 0003 0002 01bb",
     ),
     (
-        "x. SVCB 0 y. ipv6hint=::1 ipv4hint=1.2.3.4,1.2.3.5 mandatory=port,alpn no-default-alpn key9=a",
-        "SVCB 0000 017900 0000 0004 0001 0003 0002 0000 0004 0008 01020304 01020305 \
+        "x. SVCB 0 y. ipv6hint=::1 ipv4hint=1.2.3.4,1.2.3.5 mandatory=key9,ipv4hint no-default-alpn key9=a",
+        "SVCB 0000 017900 0000 0004 0004 0009 0002 0000 0004 0008 01020304 01020305 \
              0006 0010 00000000000000000000000000000001 0009 0001 61",
     ),
     // RFC 9460 appendix D.2.
@@ -99,6 +99,27 @@ fn long_text_is_cut_into_strings() {
     assert_eq!((rdata.len(), rdata[0], rdata[256]), (302, 255, 45));
     let error = record(&format!("x. TXT {}", "a ".repeat(33_000))).unwrap_err();
     assert_eq!(error, PresentationError::TooLong);
+}
+
+/// BIND's resolvers answer SERVFAIL for a name with such a record, and BIND, Knot and NSD refuse a file with it.
+#[test]
+fn a_record_without_what_it_calls_mandatory_is_refused() {
+    for (parameters, list) in [
+        ("mandatory=port", "port"),
+        ("mandatory=port,alpn alpn=h2", "port,alpn"),
+        ("mandatory=alpn,mandatory alpn=h2", "alpn,mandatory"),
+        ("alpn=h2 mandatory=alpn,alpn", "alpn,alpn"),
+    ] {
+        let expected = "error: expected a list of keys that the record has, each once";
+        for head in ["x. HTTPS 1 .", "x. SVCB 0 ."] {
+            let found = read(&format!("{head} {parameters}"));
+            assert_eq!(found, format!("{expected}, found `{list}`"), "{parameters}");
+        }
+    }
+    for parameters in ["mandatory=alpn,port port=1 alpn=h2", "no-default-alpn"] {
+        let found = read(&format!("x. SVCB 1 . {parameters}"));
+        assert!(!found.starts_with("error"), "{parameters}: {found}");
+    }
 }
 
 #[test]

@@ -26,14 +26,11 @@ pub(super) fn one_text(rdata: &mut Vec<u8>, word: &Token<'_>) -> Result<(), Pres
     text(rdata, word)
 }
 
-/// All words as character-strings. There is at least one (RFC 1035 section 3.3.14), an empty one
-/// if nothing is said.
+/// All words as character-strings. There is at least one (RFC 1035 section 3.3.14).
 pub(super) fn texts(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), PresentationError> {
+    text(rdata, &tokens.expect("text")?)?;
     while let Some(word) = tokens.next()? {
         text(rdata, &word)?;
-    }
-    if rdata.is_empty() {
-        rdata.push(0);
     }
     Ok(())
 }
