@@ -5,6 +5,7 @@
 
 mod follow;
 mod reading;
+mod renewed;
 mod store;
 mod upkeep;
 

@@ -2,6 +2,7 @@
 //! expire, in steps between updates.
 
 use super::ORIGIN;
+use super::renewed::Renewed;
 use nodens_core::log::{Level, Sink};
 use nodens_zone::data::Data;
 use nodens_zone::dnssec::{SignZoneError, Signer, Sweep};
@@ -41,6 +42,8 @@ pub(super) struct Upkeep {
     whole: Option<JoinHandle<Result<Whole, SignZoneError>>>,
     /// What looks for signatures that expire.
     sweep: Option<Sweep>,
+    /// What it has made anew, which the log has not said.
+    renewed: Option<Renewed>,
     /// When it begins next, or another attempt is made.
     next: Instant,
     /// The system's clock when it was looked at last.
@@ -50,7 +53,8 @@ pub(super) struct Upkeep {
 impl Upkeep {
     pub(super) fn new(wanted: Option<Arc<Signer>>, stopping: Arc<AtomicBool>) -> Self {
         let now = Instant::now();
-        Self { wanted, stopping, whole: None, sweep: None, next: now, clock: (now, now_s()) }
+        let (whole, sweep, renewed, clock) = (None, None, None, (now, now_s()));
+        Self { wanted, stopping, whole, sweep, renewed, next: now, clock }
     }
 
     /// How long nothing is to be done; nothing if there will be nothing.
@@ -77,7 +81,7 @@ impl Upkeep {
         if !self.is_settled(zone) {
             return self.settle(zone);
         }
-        self.sweep(zone, save)
+        self.sweep(zone, save, sink)
     }
 
     /// Signatures that last by the clock as it was may not do so by the clock as it is.
@@ -171,17 +175,28 @@ impl Upkeep {
         Done { errors: vec![error], ..Done::default() }
     }
 
-    fn sweep(&mut self, zone: &DynamicZone, save: Save<'_>) -> Done {
-        if self.wanted.is_none() {
-            return Done::default();
-        }
+    fn sweep(&mut self, zone: &DynamicZone, save: Save<'_>, sink: &Sink) -> Done {
+        let Some(signer) = &self.wanted else { return Done::default() };
         if self.sweep.is_none() {
             self.sweep = zone.data().map(|(data, _)| Sweep::of(&data));
         }
         let Some(sweep) = &mut self.sweep else { return Done::default() };
         let now_s = now_s();
         let (due, has_more) = sweep.step(now_s);
-        let done = if due.is_empty() { Done::default() } else { zone.renew(&due, now_s, save) };
+        let renewed = &mut self.renewed;
+        let keep = |data: &Data, step: &Arc<Step>| {
+            save(data, step)?;
+            *renewed = Some(Renewed::and(renewed.take(), step, now_s));
+            Ok(())
+        };
+        let done = if due.is_empty() { Done::default() } else { zone.renew(&due, now_s, keep) };
+        if !has_more
+            && done.errors.is_empty()
+            && let Some(renewed) = self.renewed.take()
+        {
+            let line = renewed.line(zone.origin().view(), signer, sweep.lasting(), now_s);
+            sink.line(Level::Info, ORIGIN, line);
+        }
         if !has_more || !done.errors.is_empty() {
             let pause = if has_more { SIGNING_RETRY } else { SIGNING_PAUSE };
             (self.sweep, self.next) = (None, Instant::now() + pause);
@@ -193,6 +208,7 @@ impl Upkeep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodens_core::log::Record;
     use nodens_wire::{Class, Name, NameRef, Type};
     use nodens_zone::data::Edit;
     use nodens_zone::dnssec::{Denial, SigningKey, Validity};
@@ -220,9 +236,9 @@ mod tests {
         DynamicZone::new(zone, None, made.data, &[])
     }
 
-    /// Versions until there is nothing left to do.
-    fn versions(upkeep: &mut Upkeep, zone: &DynamicZone) -> u32 {
-        let (sender, _log) = sync_channel(100);
+    /// Versions until there is nothing left to do, and the lines in the log.
+    fn versions(upkeep: &mut Upkeep, zone: &DynamicZone) -> (u32, Vec<String>) {
+        let (sender, log) = sync_channel(100);
         let (sink, mut versions) = (Sink::new(sender), 0);
         let mut save = |_: &Data, _: &Arc<Step>| {
             versions += 1;
@@ -233,9 +249,14 @@ mod tests {
             assert!(done.errors.is_empty(), "{:?}", done.errors);
             match upkeep.pause(zone, Instant::now()) {
                 Some(pause) if pause <= SIGNING_POLL => thread::park_timeout(pause),
-                _ => return versions,
+                _ => break,
             }
         }
+        let line = |record| match record {
+            Record::Line { text, .. } => Some(text),
+            _ => None,
+        };
+        (versions, log.try_iter().filter_map(line).collect())
     }
 
     fn expires_in_s(zone: &DynamicZone, name: NameRef<'_>, rtype: Type) -> i32 {
@@ -252,14 +273,38 @@ mod tests {
         for (ago_s, wanted) in [(DAY_S, 0..1), (31 * DAY_S, 4..10), (60 * DAY_S, 1..2)] {
             let zone = signed(&signer, 200, ago_s);
             let mut upkeep = Upkeep::new(Some(signer.clone()), Arc::default());
-            let found = versions(&mut upkeep, &zone);
+            let (found, log) = versions(&mut upkeep, &zone);
             assert!(wanted.contains(&found), "{found} versions after {ago_s} s");
             assert!(zone.signer().is_some());
+            assert_eq!(log.len(), usize::from(found > 0), "{log:?}");
             let host: Name = "host-150.example.org.".parse().unwrap();
             for (name, rtype) in [(host.view(), Type::A), (zone.origin().view(), Type::DNSKEY)] {
                 assert!(expires_in_s(&zone, name, rtype) > 7 * DAY_S as i32, "{rtype}");
             }
         }
+    }
+
+    #[test]
+    fn the_log_says_once_what_was_signed_again_and_when_the_next_is_due() {
+        const DAY_S: u64 = 24 * 3600;
+        let key = SigningKey::parse(KEY[0], KEY[1]).unwrap();
+        let signer = Arc::new(Signer::new(vec![key], Denial::Nsec));
+        // All signatures are less than 7 days from their end.
+        let zone = signed(&signer, 200, 31 * DAY_S);
+        let mut upkeep = Upkeep::new(Some(signer.clone()), Arc::default());
+        let (versions, log) = versions(&mut upkeep, &zone);
+        let [line] = log.as_slice() else { panic!("{log:?}") };
+        let serial = 1 + versions;
+        let begin =
+            "zone example.org. is signed again with key tags 21968 before signatures expire: ";
+        let rest = line.strip_prefix(begin).unwrap_or_else(|| panic!("{line}"));
+        let (count, rest) = rest.split_once(" signatures, ").unwrap();
+        // Each name has an A and an NSEC record; the SOA record is signed with each version.
+        assert!(count.parse::<u32>().unwrap() >= 400, "{line}");
+        let hours = rest.strip_prefix(&format!("serial 1 to {serial}, the next are due in "));
+        let hours: u32 =
+            hours.unwrap_or_else(|| panic!("{line}")).strip_suffix(" h").unwrap().parse().unwrap();
+        assert!((25 * 24..26 * 24).contains(&hours), "{line}");
     }
 
     #[test]

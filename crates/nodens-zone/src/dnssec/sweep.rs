@@ -1,7 +1,7 @@
 //! Which signatures of a zone have to be made anew: looked for in steps, each of a bounded length.
 
+use super::canonical::Validity;
 use super::links::{Hash, hash_in};
-use super::signer::sig_is_fresh;
 use crate::data::Data;
 use crate::limits::{SWEEP_DUE_MAX, SWEEP_STEPS};
 use crate::zone::{Advance, Cursor};
@@ -35,6 +35,8 @@ pub struct Sweep {
     cursor: Box<dyn Cursor>,
     /// The TTL that NSEC and NSEC3 records are to have.
     ttl: u32,
+    /// Of the signatures seen that last, the one that expires first.
+    lasting: Option<Validity>,
 }
 
 impl fmt::Debug for Sweep {
@@ -47,7 +49,12 @@ impl Sweep {
     /// Begins at the front.
     pub fn of(data: &Data) -> Self {
         let soa = data.soa();
-        Self { cursor: data.cursor(), ttl: soa.record().ttl.min(soa.minimum()) }
+        Self { cursor: data.cursor(), ttl: soa.record().ttl.min(soa.minimum()), lasting: None }
+    }
+
+    /// Of the signatures seen so far that need not be made anew, the one that expires first.
+    pub fn lasting(&self) -> Option<Validity> {
+        self.lasting
     }
 
     /// What is due at a time in Unix seconds of the records that come next, and whether there are more.
@@ -66,10 +73,16 @@ impl Sweep {
         (due, true)
     }
 
-    fn look(&self, now_s: u64, due: &mut Due) {
+    fn look(&mut self, now_s: u64, due: &mut Due) {
         let Some(record) = self.cursor.record() else { return };
         let is_due = match record.rtype {
-            Type::RRSIG => !sig_is_fresh(record.rdata, now_s),
+            Type::RRSIG => match Validity::of_signature(record.rdata) {
+                Some(validity) if validity.lasts(now_s) => {
+                    self.lasting = Some(validity.or_earlier(self.lasting, now_s));
+                    false
+                }
+                _ => true,
+            },
             Type::NSEC | Type::NSEC3 => record.ttl != self.ttl,
             _ => false,
         };

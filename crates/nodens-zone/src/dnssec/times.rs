@@ -49,6 +49,18 @@ impl Validity {
         self.expiration.wrapping_sub(now_s as u32).cast_signed()
     }
 
+    /// The one that expires first.
+    #[must_use]
+    pub fn or_earlier(self, other: Option<Self>, now_s: u64) -> Self {
+        other.filter(|other| other.remaining_s(now_s) < self.remaining_s(now_s)).unwrap_or(self)
+    }
+
+    /// Seconds until another signature is to be made; 0 if that is due.
+    pub fn due_in_s(self, now_s: u64) -> u32 {
+        let last_s = self.remaining_s(now_s).saturating_sub(REMAINING_MIN_S.cast_signed());
+        u32::try_from(last_s).unwrap_or(0)
+    }
+
     /// Whether a signature is valid now, and for so long that no other one is to be made.
     pub fn lasts(self, now_s: u64) -> bool {
         self.age_s(now_s) >= 0 && self.remaining_s(now_s) >= REMAINING_MIN_S.cast_signed()
