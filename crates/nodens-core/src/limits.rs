@@ -128,6 +128,8 @@ pub const BUDGETS_KEPT: usize = 16;
 pub const TRY_SUSPECT_EVERY: u32 = 32;
 /// How often a worker says that an upstream's reply is malformed.
 pub const MALFORMED_SAID_EVERY: Duration = Duration::from_secs(10);
+/// How often a worker says that it refuses clients for one kind of fault of their certificates.
+pub const UNTRUSTED_SAID_EVERY: Duration = Duration::from_secs(60);
 /// Words that may stand as TO in one `forward`.
 pub const DESTINATIONS_PER_FORWARD_MAX: usize = 15;
 /// Upstreams of one `forward`: a file or a name among its destinations can stand for several.

@@ -33,12 +33,16 @@ pub(crate) struct Counters {
     pub(crate) misproxied: Counter,
     /// Datagrams dropped for theirs.
     pub(crate) datagrams_misproxied: Counter,
+    /// Connections closed for the certificate of their client.
+    pub(crate) untrusted: Counter,
     /// Connections over QUIC that began.
     pub(crate) quic_accepted: Counter,
     /// Those that were refused, for want of room.
     pub(crate) quic_refused: Counter,
     /// Clients that had to show their address first.
     pub(crate) quic_retries: Counter,
+    /// Connections over QUIC closed for the certificate of their client.
+    pub(crate) quic_untrusted: Counter,
     /// Connections over QUIC closed because a timeout passed.
     pub(crate) quic_timed_out: Counter,
     /// Messages from upstreams that answer no question.
@@ -72,6 +76,7 @@ impl Counters {
         let greedy = closed("unread_in_all");
         let broken = closed("broken_answer");
         let (misproxied, datagrams_misproxied) = (closed("proxy_header"), dropped("proxy_header"));
+        let untrusted = closed("client_certificate");
         let help = "Counter of client connections accepted.";
         let accepted = registry.counter("nodens_tcp_accepted_total", help, &[]);
         let help = "Counter of messages from upstreams that match no query.";
@@ -84,6 +89,7 @@ impl Counters {
             |outcome| registry.counter("nodens_quic_begun_total", help, &[("outcome", outcome)]);
         let (quic_accepted, quic_refused) = (quic("accepted"), quic("refused"));
         let (quic_retries, quic_timed_out) = (quic("retry"), quic("timeout"));
+        let quic_untrusted = quic("client_certificate");
         let cells = registry.cells(worker);
         Self {
             cells,
@@ -100,9 +106,11 @@ impl Counters {
             broken,
             misproxied,
             datagrams_misproxied,
+            untrusted,
             quic_accepted,
             quic_refused,
             quic_retries,
+            quic_untrusted,
             quic_timed_out,
             strays,
             batch_delay,

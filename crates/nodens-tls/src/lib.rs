@@ -14,6 +14,7 @@ mod files;
 mod key_log;
 mod protocol;
 mod server;
+mod untrusted;
 
 pub use acme::{AcmeDomainError, AcmeOptions, Life, Managed, Storage, Stored};
 pub use authorities::Authorities;
@@ -23,3 +24,4 @@ pub use fault::{alert_text, go_text};
 pub use protocol::Protocol;
 pub use rustls;
 pub use server::{ClientAuth, Server, ServerFiles};
+pub use untrusted::{Untrusted, UntrustedKind};

@@ -23,6 +23,7 @@ use crate::shared::{Mail, Shared};
 use crate::stream::Stream;
 use crate::time::Now;
 use crate::upstream::Fault;
+use nodens_tls::UntrustedKind;
 use nodens_wire::Rcode;
 use pending::Pending;
 use refused::Refused;
@@ -61,6 +62,8 @@ pub struct Worker {
     refused: Refused,
     /// The same of connections and datagrams with bad PROXY protocol headers.
     misproxied: Refused,
+    /// The same of connections with bad client certificates, by kind.
+    untrusted: [Refused; UntrustedKind::COUNT],
     /// See [`Worker::take_stream`].
     stream: Option<Box<Stream>>,
     /// See [`Worker::announce`].
@@ -79,6 +82,7 @@ impl Worker {
             buffers: Vec::new(),
             refused: Refused::default(),
             misproxied: Refused::default(),
+            untrusted: Default::default(),
             stream: None,
             tlvs: None,
         }

@@ -4,12 +4,14 @@ use super::{Ticket, Worker};
 use crate::config::ShedCounters;
 use crate::handler::Event;
 use crate::job::{Abandoned, Recipient};
-use crate::limits::{MALFORMED_SAID_EVERY, REFUSALS_SAID_EVERY};
+use crate::limits::{MALFORMED_SAID_EVERY, REFUSALS_SAID_EVERY, UNTRUSTED_SAID_EVERY};
 use crate::log::Level;
 use crate::proxy::ProxyRefusal;
 use crate::time::Now;
+use nodens_tls::Untrusted;
 use nodens_wire::Rcode;
 use nodens_wire::edns::extended_error;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +20,17 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     unsaid: u64,
-    said_at_ns: u64,
+    said_at_ns: Option<u64>,
 }
 
 impl Refused {
     /// Counts one; gives how many there are to be said now, if it is time for that again.
     pub(super) fn add(&mut self, now: Now, every: Duration) -> Option<u64> {
         self.unsaid += 1;
-        if now.since(self.said_at_ns) < every {
+        if self.said_at_ns.is_some_and(|at_ns| now.since(at_ns) < every) {
             return None;
         }
-        self.said_at_ns = now.mono_ns;
+        self.said_at_ns = Some(now.mono_ns);
         Some(std::mem::take(&mut self.unsaid))
     }
 }
@@ -90,11 +92,22 @@ impl Worker {
     /// each time.
     pub fn note_refusal(&mut self, now: Now, peer: SocketAddr, refusal: ProxyRefusal) {
         if let Some(count) = self.misproxied.add(now, MALFORMED_SAID_EVERY) {
-            let text = match count {
-                1 => format!("{peer} refused: {refusal}"),
-                _ => format!("{peer} and {} more before it refused: {refusal}", count - 1),
-            };
-            self.state.sink.line(Level::Warning, "proxyproto", text);
+            self.state.sink.line(Level::Warning, "proxyproto", text_of(count, peer, &refusal));
         }
+    }
+
+    /// A connection from `peer` was refused for the client's certificate: says so, but not each time.
+    pub fn note_untrusted(&mut self, now: Now, peer: SocketAddr, untrusted: &Untrusted) {
+        let Some(refused) = self.untrusted.get_mut(untrusted.kind as usize) else { return };
+        if let Some(count) = refused.add(now, UNTRUSTED_SAID_EVERY) {
+            self.state.sink.line(Level::Warning, "tls", text_of(count, peer, &untrusted.text));
+        }
+    }
+}
+
+fn text_of(count: u64, peer: SocketAddr, reason: &dyn Display) -> String {
+    match count {
+        1 => format!("{peer} refused: {reason}"),
+        _ => format!("{peer} and {} more before it refused: {reason}", count - 1),
     }
 }

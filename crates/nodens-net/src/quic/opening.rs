@@ -10,7 +10,9 @@ use crate::limits::{
 };
 use crate::slots::Key;
 use crate::tcp::{Holding, Place};
-use quinn_proto::Incoming;
+use nodens_tls::Untrusted;
+use quinn_proto::{ConnectionError, Incoming};
+use std::net::SocketAddr;
 
 impl QuicServer {
     /// Decides what becomes of the beginning of a connection: it waits for its turn, its client has to
@@ -178,5 +180,17 @@ impl QuicServer {
                 }
             }
         }
+    }
+}
+
+/// Counts and logs that a connection ended for its client's certificate, if it did.
+pub(super) fn note_untrusted(peer: SocketAddr, reason: &ConnectionError, cx: &mut Context<'_>) {
+    let ConnectionError::TransportError(error) = reason else { return };
+    // Alerts of TLS have the codes 0x100 to 0x1ff (RFC 9001 section 4.8).
+    let alert = u64::from(error.code).checked_sub(0x100).and_then(|alert| u8::try_from(alert).ok());
+    let untrusted = alert.and_then(|alert| Untrusted::of_alert(alert, &error.reason));
+    if let Some(untrusted) = untrusted {
+        cx.counters.add(cx.counters.quic_untrusted, 1);
+        cx.worker.note_untrusted(cx.now, peer, &untrusted);
     }
 }

@@ -4,6 +4,7 @@ use super::books::Books;
 use super::clock::Clock;
 use super::connection::{Connection, Phase, code};
 use super::deadlines::{self, Deadlines};
+use super::opening::note_untrusted;
 use super::site::Site;
 use crate::context::Context;
 use crate::limits::{QUIC_DATAGRAM_MAX, QUIC_RETRY_NS, QUIC_WAITING_EVENTS};
@@ -265,8 +266,9 @@ impl QuicServer {
             let Some(event) = connection.quinn.poll() else { return };
             match event {
                 Event::Connected => self.connected(key, cx),
-                Event::ConnectionLost { .. } => {
+                Event::ConnectionLost { reason } => {
                     connection.end();
+                    note_untrusted(connection.peer, &reason, cx);
                 }
                 Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Uni => {
                     self.read_side_stream(key, id, cx);

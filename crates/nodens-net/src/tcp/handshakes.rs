@@ -4,6 +4,8 @@ use super::server::{TcpServer, mark};
 use crate::context::Context;
 use crate::limits::HANDSHAKES_IN_A_ROW;
 use crate::slots::Key;
+use nodens_tls::Untrusted;
+use std::io;
 
 impl TcpServer {
     /// Whether what has arrived on a connection has to wait for its turn: it belongs to a handshake.
@@ -24,6 +26,16 @@ impl TcpServer {
             mark(&mut self.dirty, connection, key);
         }
         waits
+    }
+
+    /// Counts and logs that an error which ends a connection is about its client's certificate, if it is.
+    pub(super) fn note_untrusted(&self, key: Key, error: &io::Error, cx: &mut Context<'_>) {
+        let fault = error.get_ref().and_then(|error| error.downcast_ref());
+        let untrusted = fault.and_then(Untrusted::of_error);
+        if let Some((connection, untrusted)) = self.connections.get(key).zip(untrusted) {
+            cx.counters.add(cx.counters.untrusted, 1);
+            cx.worker.note_untrusted(cx.now, connection.addresses.peer(), &untrusted);
+        }
     }
 
     /// Goes on with those handshakes whose turn it is. Where nothing has come, or the time is over, that

@@ -186,7 +186,8 @@ impl TcpServer {
                 }
             }
             Ok(Received::Nothing) => {}
-            Err(_) => {
+            Err(error) => {
+                self.note_untrusted(key, &error, cx);
                 self.close(key);
                 return false;
             }

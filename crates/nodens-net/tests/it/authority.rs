@@ -68,6 +68,13 @@ impl Authority {
         roots
     }
 
+    /// A client that shows the certificate of `other`.
+    pub(crate) fn client_as(&self, other: &Self) -> Arc<ClientConfig> {
+        let builder = ClientConfig::builder().with_root_certificates(self.roots());
+        let (chain, key) = other.pair();
+        Arc::new(builder.with_client_auth_cert(chain, key).unwrap())
+    }
+
     pub(crate) fn client(&self, has_certificate: bool) -> Arc<ClientConfig> {
         let builder = ClientConfig::builder().with_root_certificates(self.roots());
         Arc::new(if has_certificate {

@@ -6,8 +6,10 @@ use super::authority::Authority;
 use super::client::{PATIENCE, assert_answered, framed, question};
 use super::quic_client::{End, QuicClient, config};
 use super::server::{Server, eventually};
+use super::tls::said;
 use super::transfer::Endpoints;
 use super::upstream::{Act, Upstream, gate};
+use nodens_core::config::BuildOptions;
 use nodens_net::Options;
 use nodens_wire::{Message, Opcode, Rcode, Type};
 use quinn_proto::{ClientConfig, TransportConfig, VarInt};
@@ -337,6 +339,28 @@ fn a_client_with_all_places_keeps_nobody_waiting() {
     for id in ids {
         assert_answered(&greedy.response(id).unwrap());
     }
+    server.stop();
+}
+
+#[test]
+fn clients_without_an_accepted_certificate_are_counted_and_logged_once_for_each_reason() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let tls = format!("{} {{\n client_auth require_and_verify\n }}", authority.tls());
+    let corefile = corefile(&authority, "whoami").replace(&authority.tls(), &tls);
+    let server = Server::of(1, &corefile, Options::default(), &BuildOptions::default());
+    for _ in 0..3 {
+        for tls in [authority.client(false), authority.client_as(&stranger)] {
+            let config = config(&tls, TransportConfig::default());
+            let mut client = QuicClient::new(server.address(), &config);
+            client.drive("the refusal", |client| client.lost.is_some());
+        }
+    }
+    let count = || outcomes(&server, "client_certificate");
+    eventually("the clients to be counted", || count() == 6);
+    let log = server.log();
+    let text = "refused: tls: client didn't provide a certificate";
+    assert_eq!((said(&log, text), said(&log, "")), (1, 2), "{log}");
+    assert_eq!(said(&log, "refused: tls: invalid peer certificate: BadSignature"), 1, "{log}");
     server.stop();
 }
 

@@ -3,6 +3,7 @@
 use super::authority::Authority;
 use super::client::{ask_udp, assert_answered, framed, question};
 use super::server::{Server, eventually};
+use nodens_core::config::BuildOptions;
 use nodens_net::Options;
 use nodens_wire::{Message, Rcode};
 use rustls::pki_types::ServerName;
@@ -119,6 +120,38 @@ fn clients_need_a_certificate_where_the_corefile_says_so() {
         ("require_and_verify", false, true),
     ] {
         assert_eq!((answers(auth, false), answers(auth, true)), (without, with), "{auth}");
+    }
+}
+
+/// How often a log has this behind an address.
+pub(super) fn said(log: &str, text: &str) -> usize {
+    log.lines()
+        .filter(|line| line.contains("Warning, origin: \"tls\"") && line.contains(text))
+        .count()
+}
+
+#[test]
+fn clients_without_an_accepted_certificate_are_counted_and_logged_once_for_each_reason() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let verified = authority.corefile("{\n client_auth require_and_verify\n }");
+    for corefile in [verified.clone(), verified.replace("tls://", "https://")] {
+        let (options, zones) = (Options::default(), BuildOptions::default());
+        let server = Server::of(1, &corefile, options, &zones);
+        for _ in 0..3 {
+            for config in [authority.client(false), authority.client_as(&stranger)] {
+                let mut client = Client::connect(server.address(), &config);
+                assert!(client.ask("example.org A").is_err());
+            }
+        }
+        // A client that sends no TLS is another matter.
+        TcpStream::connect(server.address()).unwrap().write_all(&[0; 64]).unwrap();
+        server.wait_for("nodens_tcp_closed_total{reason=\"client_certificate\"}", 6);
+        let log = server.log();
+        let text = "refused: tls: client didn't provide a certificate";
+        assert_eq!((said(&log, text), said(&log, "")), (1, 2), "{log}");
+        let text = "refused: tls: failed to verify certificate: x509: certificate signed by unknown authority";
+        assert_eq!(said(&log, text), 1, "{log}");
+        server.stop();
     }
 }
 
