@@ -6,9 +6,11 @@
 use crate::fault::errno_text;
 use crate::limits::{STORE_LOCK_INTERVAL, STORE_LOCK_PATIENCE};
 use nodens_core::log::{Level, Sink};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -20,13 +22,19 @@ const NAME: &str = "lock";
 pub(super) struct Lock {
     folder: Arc<Path>,
     state: Mutex<State>,
+    /// How often it was ours and then was not any more.
+    losses: AtomicU32,
     sink: Sink,
 }
 
 #[derive(Debug)]
 enum State {
-    /// It is ours for as long as the file is open.
-    Held { _file: File },
+    /// It is ours for as long as the file is open, and is the one that other processes would lock.
+    Held {
+        file: File,
+        /// When that was last looked at.
+        seen: Instant,
+    },
     /// There is none, as some file systems have no locks, or the folder is not there. The folder counts as ours.
     Without {
         /// When it was last tried.
@@ -71,7 +79,7 @@ impl Lock {
     /// Tries to get the lock of `folder`.
     pub(super) fn of(folder: &Path, sink: Sink) -> Self {
         let state = match acquire(folder) {
-            Ok(Some(file)) => State::Held { _file: file },
+            Ok(Some(file)) => State::held(file),
             Ok(None) => State::Foreign(Foreign::new(Instant::now(), None)),
             // It may be somebody's, which is seen later.
             Err(error) if is_passing(&error) => {
@@ -80,7 +88,13 @@ impl Lock {
             // What is wrong with the folder is said of the zones that cannot be written.
             Err(_) => State::Without { tried: Instant::now() },
         };
-        Self { folder: folder.into(), state: Mutex::new(state), sink }
+        let (state, losses) = (Mutex::new(state), AtomicU32::new(0));
+        Self { folder: folder.into(), state, losses, sink }
+    }
+
+    /// Changes whenever another process may have written to the folder although it was ours.
+    pub(super) fn losses(&self) -> u32 {
+        self.losses.load(Ordering::Acquire)
     }
 
     /// The folder.
@@ -91,12 +105,13 @@ impl Lock {
     /// Whether the folder is ours now. Tries again from time to time if it is not.
     pub(super) fn is_held(&self) -> bool {
         let mut state = self.lock();
+        self.look(&mut state);
         if let State::Without { tried } = &mut *state
             && tried.elapsed() >= STORE_LOCK_INTERVAL
         {
             *tried = Instant::now();
             match acquire(&self.folder) {
-                Ok(Some(file)) => *state = State::Held { _file: file },
+                Ok(Some(file)) => *state = State::held(file),
                 Ok(None) => *state = State::Foreign(Foreign::new(Instant::now(), None)),
                 Err(_) => {}
             }
@@ -108,7 +123,7 @@ impl Lock {
         let error = match acquire(&self.folder) {
             Ok(Some(file)) => {
                 self.say(Level::Info, "the other process has left it, zones are stored");
-                *state = State::Held { _file: file };
+                *state = State::held(file);
                 return true;
             }
             Ok(None) => None,
@@ -134,12 +149,58 @@ impl Lock {
         false
     }
 
+    /// Whether what is locked is still there: a folder that was removed and made anew has no lock.
+    fn look(&self, state: &mut State) {
+        let State::Held { file, seen } = state else { return };
+        if seen.elapsed() < STORE_LOCK_INTERVAL {
+            return;
+        }
+        *seen = Instant::now();
+        if is_in(&self.folder, file) {
+            return;
+        }
+        self.losses.fetch_add(1, Ordering::Release);
+        let (text, next) = match acquire(&self.folder) {
+            Ok(Some(file)) => ("it is locked again, zones are stored anew", State::held(file)),
+            Ok(None) => (
+                "another process has it now, zones are not stored until that leaves",
+                State::Foreign(Foreign::new(Instant::now(), None)),
+            ),
+            Err(error) => (
+                "failed to lock it again, zones are not stored until then",
+                State::Foreign(Foreign::new(Instant::now(), Some(&error))),
+            ),
+        };
+        *state = next;
+        self.say(Level::Warning, &format!("its lock was removed: {text}"));
+    }
+
     fn say(&self, level: Level, text: &str) {
         self.sink.line(level, super::ORIGIN, format!("{}: {text}", self.folder.display()));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn held(file: File) -> Self {
+        Self::Held { file, seen: Instant::now() }
+    }
+}
+
+/// Whether a locked file is the one that other processes would lock. A folder that is not there has nothing to lock; it is
+/// made anew with the next zone that is written.
+fn is_in(folder: &Path, file: &File) -> bool {
+    let number = |found: Metadata| (found.dev(), found.ino());
+    match (file.metadata(), fs::metadata(folder.join(NAME))) {
+        (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => !folder.exists(),
+        (Ok(own), Ok(there)) => number(own) == number(there),
+        // As NFS says of a file that was removed.
+        (Err(_), Ok(_)) => false,
+        // What keeps this process from looking may pass.
+        (_, Err(_)) => true,
     }
 }
 

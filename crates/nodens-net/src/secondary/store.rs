@@ -33,6 +33,8 @@ pub(super) struct Store {
     written: Option<Written>,
     /// Nothing is written while another process has the folder.
     lock: Option<Arc<Lock>>,
+    /// [`Lock::losses`] of what is known of the file.
+    losses: u32,
     /// The file as it was read while another process had it: its number and octets.
     unsure: Option<(u64, u64)>,
 }
@@ -63,7 +65,7 @@ impl Store {
     /// The file of `zone` in `folder`.
     pub(super) fn new(folder: impl Into<Arc<Path>>, zone: &SecondaryZone) -> Self {
         let (folder, zone) = (folder.into(), zone.shared_origin().clone());
-        Self { folder, zone, written: None, lock: None, unsure: None }
+        Self { folder, zone, written: None, lock: None, losses: 0, unsure: None }
     }
 
     fn path(&self) -> PathBuf {
@@ -72,17 +74,25 @@ impl Store {
 
     /// Writes only while this lock is ours, which is that of the folder.
     pub(super) fn locked_by(self, lock: Arc<Lock>) -> Self {
-        Self { lock: Some(lock), ..self }
+        Self { losses: lock.losses(), lock: Some(lock), ..self }
     }
 
     fn is_locked(&self) -> bool {
         self.lock.as_ref().is_none_or(|lock| lock.is_held())
     }
 
+    fn losses(&self) -> u32 {
+        self.lock.as_ref().map_or(0, |lock| lock.losses())
+    }
+
     /// Whether it may be written now. What another process has written meanwhile is not continued.
     fn is_ours(&mut self) -> bool {
         if !self.is_locked() {
             return false;
+        }
+        let losses = self.losses();
+        if std::mem::replace(&mut self.losses, losses) != losses {
+            self.written = None;
         }
         if let Some(before) = self.unsure.take()
             && number(&self.path()) != Some(before)
@@ -119,7 +129,8 @@ impl Store {
 
     /// Leaves it to a later configuration. That reads again what another process may have changed since.
     pub(super) fn leave_to(&self, zone: &SecondaryZone) {
-        if let Some(written) = self.written.filter(|_| self.unsure.is_none()) {
+        let is_sure = self.unsure.is_none() && self.losses == self.losses();
+        if let Some(written) = self.written.filter(|_| is_sure) {
             zone.set_stored(self.path(), written);
         }
     }

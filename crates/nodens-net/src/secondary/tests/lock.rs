@@ -212,6 +212,57 @@ fn a_folder_that_cannot_be_asked_for_is_still_another_process_s() {
     assert!(again());
 }
 
+fn is_locked(folder: &std::path::Path) -> bool {
+    File::open(folder.join("lock")).is_ok_and(|lock| lock.try_lock().is_err())
+}
+
+#[test]
+fn a_folder_that_is_made_anew_is_locked_and_written_anew() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("zones");
+    let (primary, _asked) = primary(|_, _| Reaction::Records(whole(1, &[1])));
+    let running = run_stored(&[primary], &folder);
+    until_stored(&folder, (1, 2));
+    assert!(is_locked(&folder));
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    until_stored(&folder, (1, 2));
+    running.until_said("its lock was removed: it is locked again");
+    assert!(is_locked(&folder));
+}
+
+#[test]
+fn what_another_process_has_written_to_a_folder_that_was_made_anew_is_not_continued() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("zones");
+    let (sender, _log) = sync_channel(9);
+    let lock = Arc::new(crate::secondary::lock::Lock::of(&folder, Sink::new(sender)));
+    let own = SecondaryZone::new(zone(), Vec::new());
+    let mut store = Store::new(&*folder, &own).locked_by(lock.clone());
+    let (before, after) = (version(5, &[1, 2, 3]), version(6, &[1, 2, 3, 4]));
+    store.save(&before, &[]).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    let other = File::create(folder.join("lock")).unwrap();
+    other.try_lock().unwrap();
+    std::thread::sleep(STORE_LOCK_INTERVAL);
+    store.touch(&before).unwrap();
+    assert_eq!(stored(&folder), None);
+    Store::new(&*folder, &own).save(&version(5, &[7, 8, 9, 10, 11]), &[]).unwrap();
+    drop(other);
+    std::thread::sleep(STORE_LOCK_INTERVAL);
+    assert!(lock.is_held());
+    let difference = nodens_zone::data::Difference::between(&before, &after);
+    let [removed, added] = [difference.removed, difference.added].map(|records| {
+        let mut packed = Packed::default();
+        records.iter().for_each(|record| packed.push(record.into()));
+        packed
+    });
+    let step = Step { from: difference.from, to: difference.to, removed, added };
+    store.save(&after, &[Arc::new(step)]).unwrap();
+    assert_eq!(stored(&folder), Some((6, 5)));
+}
+
 #[test]
 fn a_lock_that_was_not_there_is_another_process_s_once_that_has_it() {
     let parent = tempfile::tempdir().unwrap();
