@@ -3,6 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
+/// Octets of a label (RFC 1035 section 2.3.4).
+const LABEL_LEN_MAX: usize = 63;
+
 /// The service of the central DNS servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Service {
@@ -53,6 +56,18 @@ impl Service {
         }
     }
 
+    /// Whether the text can name something: labels of letters, digits, hyphens and underscores. Kubernetes has none with
+    /// underscores, but the variable of [`Service::from_environment`] is found with them, too.
+    pub fn can_exist(&self) -> bool {
+        match self {
+            Self::Literal(_) => true,
+            Self::Kubernetes { namespace, name } => {
+                is_label(name) && namespace.as_deref().is_none_or(is_label)
+            }
+            Self::Host(name) => name.strip_suffix('.').unwrap_or(name).split('.').all(is_label),
+        }
+    }
+
     /// The address that the kubelet put into the environment of the pod for a Service of its own
     /// namespace, read with `get`.
     ///
@@ -72,6 +87,11 @@ impl Service {
 /// `kube-dns-upstream` → `KUBE_DNS_UPSTREAM_SERVICE_HOST`.
 fn variable(name: &str) -> String {
     format!("{}_SERVICE_HOST", name.replace('-', "_").to_uppercase())
+}
+
+fn is_label(text: &str) -> bool {
+    let is_part = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+    (1..=LABEL_LEN_MAX).contains(&text.len()) && text.bytes().all(is_part)
 }
 
 fn is_address(text: &str) -> bool {
@@ -95,6 +115,38 @@ mod tests {
         assert_eq!(Service::parse("10.96.0.11, [fd00::a]:5353"), Service::Literal(two));
         assert_eq!(Service::parse("fd00::a"), Service::Literal(vec!["fd00::a".to_owned()]));
         assert_eq!(Service::parse("dns.example.org"), Service::Host("dns.example.org".to_owned()));
+    }
+
+    #[test]
+    fn names_that_no_service_can_have_are_known() {
+        for text in [
+            "kube-dns",
+            "kube-system/kube-dns",
+            "/kube-dns",
+            "10.96.0.11",
+            "fd00::a",
+            "dns.example.org.",
+        ] {
+            assert!(Service::parse(text).can_exist(), "{text}");
+        }
+        for text in [
+            "",
+            "/",
+            "ns/",
+            "ns/a/b",
+            "a b/c",
+            " kube-dns",
+            "10.96.0.10,",
+            "kube-dns,10.96.0.10",
+            ".",
+            "dns..org",
+            "dns .org",
+            "dns.org\u{b}",
+            "ns/kube\u{a0}dns",
+        ] {
+            assert!(!Service::parse(text).can_exist(), "{text:?}");
+        }
+        assert!(!Service::parse(&"a".repeat(64)).can_exist());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! node-cache's flags, which switch on the node role.
 
 use super::{FlagError, bad, boolean, number};
+use nodens_node::face::Service;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -135,7 +136,7 @@ impl NodeFlags {
             "metrics-listen-address" => self.metrics = value,
             "prometheus-listen-address" => self.prometheus = value,
             "syncinterval" => self.sync = interval(value)?,
-            "upstreamsvc" => self.upstream = value,
+            "upstreamsvc" => self.upstream = service(value)?,
             // `corefile`.
             _ => {}
         }
@@ -173,14 +174,24 @@ fn is_of_one_machine(address: IpAddr) -> bool {
     !(address.is_unspecified() || address.is_multicast() || all)
 }
 
-/// A name that the kernel gives to a link as it is: with `%` it would choose another one.
-fn link_name(value: String) -> Result<String, FlagError> {
-    let fits = (1..=LINK_NAME_LEN_MAX).contains(&value.len()) && !matches!(&*value, "." | "..");
-    let refused = |octet: u8| b"/:%".contains(&octet) || octet.is_ascii_whitespace();
-    if fits && !value.bytes().any(refused) {
+/// What can name the central servers.
+fn service(value: String) -> Result<String, FlagError> {
+    if Service::parse(&value).can_exist() {
         return Ok(value);
     }
-    let expected = "1 to 15 octets without white space, '/', ':' and '%'";
+    let expected = "a Service such as kube-dns or kube-system/kube-dns, a host name, or addresses";
+    Err(bad("upstreamsvc", value, expected))
+}
+
+/// A name that the kernel gives to a link as it is: with `%` it would choose another one. The octet 0xa0 is white space to it,
+/// also within a character of UTF-8.
+fn link_name(value: String) -> Result<String, FlagError> {
+    let fits = (1..=LINK_NAME_LEN_MAX).contains(&value.len()) && !matches!(&*value, "." | "..");
+    let refused = |c: char| "/:%".contains(c) || c.is_whitespace() || c.is_control();
+    if fits && !value.contains(refused) && !value.bytes().any(|octet| octet == 0xa0) {
+        return Ok(value);
+    }
+    let expected = "1 to 15 octets without white space (the octet 0xa0 is some), control characters, '/', ':' and '%'";
     Err(bad("interfacename", value, expected))
 }
 
@@ -315,12 +326,41 @@ mod tests {
         }
         node(&["-localip", "0.0.0.0", "-setupinterface=false", "-setupiptables=false"]);
         let name = |name: &str| parse(&["-localip", "::1", "-interfacename", name]);
-        for wrong in ["", ".", "..", "a/b", "a:b", "a b", "a\tb", "node%d", "sixteen-octets-1"] {
+        for wrong in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a:b",
+            "a b",
+            "a\tb",
+            "node%d",
+            "sixteen-octets-1",
+            "a\u{b}b",
+            "a\u{a0}b",
+            "voil\u{e0}",
+            "a\u{1b}b",
+            "a\u{7f}",
+            "a\u{2003}b",
+        ] {
             let error = name(wrong).unwrap_err().to_string();
             assert!(error.contains("for flag -interfacename: expected 1 to 15 octets"), "{error}");
         }
         for right in ["nodelocaldns", "fifteen-octets1", "…"] {
             assert_eq!(name(right).unwrap().node.unwrap().interface, right);
+        }
+    }
+
+    #[test]
+    fn a_service_that_cannot_exist_is_refused() {
+        let service = |name: &str| parse(&["-localip", "::1", "-upstreamsvc", name]);
+        for wrong in ["ns/", "/", "", "ns/kube dns", "10.96.0.10,"] {
+            let error = service(wrong).unwrap_err().to_string();
+            assert!(error.contains("for flag -upstreamsvc: expected a Service such as"), "{error}");
+        }
+        for right in ["kube-system/kube-dns", "/kube-dns", "10.96.0.10, fd00::a", "dns.example.org"]
+        {
+            assert_eq!(service(right).unwrap().node.unwrap().upstream, right);
         }
     }
 
