@@ -72,7 +72,7 @@ impl Socket {
 
     /// Takes what has arrived; how many datagrams that is.
     fn receive(&self, batch: &mut Batch) -> usize {
-        // An error is that of an earlier answer (an ICMP message) and concerns nobody here.
+        // An error is an ICMP message to an earlier answer: there is nothing to do about that.
         batch.receive(&*self.socket, self.bound.ip().is_unspecified()).unwrap_or(0)
     }
 

@@ -119,7 +119,7 @@ pub fn not_implemented(request: &[u8]) -> Option<Header> {
     }
 }
 
-/// The QNAME of a request that was not admitted yet; nothing if there is none that can be read, or it is a response.
+/// The QNAME of octets that were not admitted yet; nothing if they are a response, or their QNAME cannot be read.
 pub fn qname_of(request: &[u8]) -> Option<NameRef<'_>> {
     if Header::read(request).ok()?.flags.has(Flags::QR) {
         return None;

@@ -231,6 +231,16 @@ impl<'a> NameRef<'a> {
         extra + zone.wire.len() == self.wire.len() && name == zone
     }
 
+    /// The octets in lower case, in `buffer`.
+    #[inline]
+    pub fn fold(self, buffer: &mut [u8; NAME_LEN_MAX]) -> &[u8] {
+        // It has room for every name.
+        let Some(folded) = buffer.get_mut(..self.wire.len()) else { return &[] };
+        folded.copy_from_slice(self.wire);
+        folded.make_ascii_lowercase();
+        folded
+    }
+
     /// The octets in lower case, appended to `out`.
     ///
     /// Length octets are at most 63 and so are never taken for letters.

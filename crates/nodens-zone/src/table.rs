@@ -67,7 +67,7 @@ impl Zones {
     /// The zone called `name`.
     pub fn get(&self, name: NameRef<'_>) -> Option<&Arc<dyn Zone>> {
         let mut buffer = [0; NAME_LEN_MAX];
-        self.by_name.get(fold(name, &mut buffer)?)
+        self.by_name.get(name.fold(&mut buffer))
     }
 
     /// The longest zone that `name` lies in, and its name in lower case. Costs a lookup in a hash
@@ -83,7 +83,7 @@ impl Zones {
         lookups: &mut usize,
     ) -> Option<(NameRef<'_>, &Arc<dyn Zone>)> {
         let mut buffer = [0; NAME_LEN_MAX];
-        let mut rest: &[u8] = fold(name, &mut buffer).unwrap_or_default();
+        let mut rest = name.fold(&mut buffer);
         let mut labels = name.label_count();
         while let Some((len, tail)) = rest.split_first() {
             if self.by_labels.get(labels).is_some_and(|zones| *zones > 0) {
@@ -101,14 +101,6 @@ impl Zones {
     fn count(&mut self, name: NameRef<'_>) -> Option<&mut u32> {
         self.by_labels.get_mut(name.label_count())
     }
-}
-
-/// The name in lower case.
-fn fold<'b>(name: NameRef<'_>, buffer: &'b mut [u8; NAME_LEN_MAX]) -> Option<&'b [u8]> {
-    let folded = buffer.get_mut(..name.as_wire().len())?;
-    folded.copy_from_slice(name.as_wire());
-    folded.make_ascii_lowercase();
-    Some(folded)
 }
 
 fn key(name: NameRef<'_>) -> Key {

@@ -35,10 +35,7 @@ impl<T> ZoneSet<T> {
             return ends_with(wire, zone).then_some(value);
         }
         let mut buffer = [0; NAME_LEN_MAX];
-        let folded = buffer.get_mut(..wire.len())?;
-        folded.copy_from_slice(wire);
-        folded.make_ascii_lowercase();
-        let (mut rest, mut labels): (&[u8], _) = (folded, name.label_count());
+        let (mut rest, mut labels) = (name.fold(&mut buffer), name.label_count());
         while let Some((len, tail)) = rest.split_first() {
             if self.depths & depth(labels) != 0
                 && let Some(value) = self.by_name.get(rest)

@@ -121,15 +121,6 @@ pub struct ServerBlock {
     pub settings: BlockSettings,
 }
 
-/// The octets of a name in lower case.
-fn fold<'b>(name: NameRef<'_>, buffer: &'b mut [u8; NAME_LEN_MAX]) -> &'b [u8] {
-    let wire = name.as_wire();
-    let Some(folded) = buffer.get_mut(..wire.len()) else { return &[] };
-    folded.copy_from_slice(wire);
-    folded.make_ascii_lowercase();
-    folded
-}
-
 impl Server {
     /// Whether a zone with more labels than `labels` contains `name`.
     pub(crate) fn has_zone_below(&self, name: NameRef<'_>, labels: usize) -> bool {
@@ -144,7 +135,7 @@ impl Server {
         is_meant: impl Fn(&[(usize, usize)]) -> bool,
     ) -> bool {
         let mut folded = [0; NAME_LEN_MAX];
-        let mut rest = fold(name, &mut folded);
+        let mut rest = name.fold(&mut folded);
         for depth in (labels + 1..=name.label_count()).rev() {
             let is_zone = u32::try_from(depth).is_ok_and(|depth| self.has_zones_of(depth));
             if is_zone && self.zones.get(rest).is_some_and(|blocks| is_meant(blocks)) {
@@ -160,14 +151,12 @@ impl Server {
     fn has_zones_of(&self, labels: u32) -> bool {
         self.depths & 1_u128.checked_shl(labels).unwrap_or(0) != 0
     }
-}
 
-impl Server {
     /// The first block for the longest zone that contains `name`, views apart.
     fn first_block(&self, name: NameRef<'_>) -> Option<usize> {
         let mut folded = [0; NAME_LEN_MAX];
         let mut blocks = self.only_root.as_ref();
-        let mut rest = fold(name, &mut folded);
+        let mut rest = name.fold(&mut folded);
         let mut labels = name.label_count() as u32;
         while blocks.is_none() {
             blocks = if self.has_zones_of(labels) { self.zones.get(rest) } else { None };
@@ -202,7 +191,7 @@ impl Config {
             return self.first_in_view(Some(candidates), job);
         }
         let mut folded = [0; NAME_LEN_MAX];
-        let mut rest = fold(job.current.qname.view(), &mut folded);
+        let mut rest = job.current.qname.view().fold(&mut folded);
         let mut labels = job.current.qname.view().label_count() as u32;
         let mut delegated = None;
         loop {

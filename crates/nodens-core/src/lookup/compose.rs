@@ -2,17 +2,7 @@
 
 use foldhash::fast::RandomState;
 use nodens_wire::NameRef;
-use nodens_wire::name::NAME_LEN_MAX;
 use std::hash::{BuildHasher, Hash};
-
-/// The octets of `name` with letters in lower case.
-pub(crate) fn fold<'b>(name: NameRef<'_>, buffer: &'b mut [u8; NAME_LEN_MAX]) -> &'b [u8] {
-    let wire = name.as_wire();
-    let Some(folded) = buffer.get_mut(..wire.len()) else { return &[] };
-    folded.copy_from_slice(wire);
-    folded.make_ascii_lowercase();
-    folded
-}
 
 /// The last `len` octets of `name`, in the case of the question: the zone.
 pub(crate) fn zone_of(name: NameRef<'_>, len: usize) -> NameRef<'_> {

@@ -82,11 +82,8 @@ impl Watcher {
     #[cold]
     #[inline(never)]
     fn count<S: States>(&mut self, job: &Job<S>, waited_us: Option<u32>, weight: u32) {
-        let qname = job.query.qname(&job.request).as_wire();
         let mut folded = [0; NAME_LEN_MAX];
-        let Some(folded) = folded.get_mut(..qname.len()) else { return };
-        folded.copy_from_slice(qname);
-        folded.make_ascii_lowercase();
+        let folded = job.query.qname(&job.request).fold(&mut folded);
         let mut sketch = match self.pane.sketch.try_lock() {
             Ok(sketch) => sketch,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -4,7 +4,6 @@ use crate::limits::{SEARCH_LIST_DOMAINS_MAX, SEARCH_LIST_LEN_MAX};
 use crate::cluster::{Feed, Pod, SearchBase, Snapshot};
 use crate::handler::Cx;
 use crate::handlers::kubernetes::Kubernetes;
-use crate::lookup::compose::fold;
 use crate::zones::Zones;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};
@@ -131,7 +130,7 @@ fn exists(snapshot: &Snapshot, qname: NameRef<'_>, domain: NameRef<'_>) -> bool 
     let namespace = domain.labels().next().unwrap_or_default();
     let key_len = qname.as_wire().len() - domain.as_wire().len() + 1 + namespace.len();
     let mut buffer = [0; NAME_LEN_MAX];
-    let key = fold(qname, &mut buffer).get(..key_len).unwrap_or_default();
+    let key = qname.fold(&mut buffer).get(..key_len).unwrap_or_default();
     above == 1 && snapshot.service(key).is_some_and(|entry| entry.service.is_some())
 }
 

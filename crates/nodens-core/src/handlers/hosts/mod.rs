@@ -8,7 +8,7 @@ use crate::handler::{Cx, Handle, Resolution, Spec, Step};
 use crate::zones::{Fallthrough, Zones};
 use arc_swap::ArcSwap;
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{Class, NameRef, Rcode, Section, Type};
+use nodens_wire::{Class, Rcode, Section, Type};
 use std::sync::Arc;
 use table::Table;
 
@@ -65,7 +65,7 @@ impl Handle for Hosts {
             _ => {}
         }
         let mut buffer = [0; NAME_LEN_MAX];
-        let folded = fold(q.qname.view(), &mut buffer);
+        let folded = q.qname.view().fold(&mut buffer);
         let v4 = tables.map(|table| table.v4(folded));
         let v6 = tables.map(|table| table.v6(folded));
         if v4.iter().all(|found| found.is_empty()) && v6.iter().all(|found| found.is_empty()) {
@@ -118,13 +118,4 @@ fn write<T: AsRef<[u8]> + PartialEq>(q: &mut Resolution, ttl: u32, found: [&[T];
             }
         }
     });
-}
-
-/// The octets of `name` with letters in lower case.
-fn fold<'b>(name: NameRef<'_>, buffer: &'b mut [u8; NAME_LEN_MAX]) -> &'b [u8] {
-    let wire = name.as_wire();
-    let Some(folded) = buffer.get_mut(..wire.len()) else { return &[] };
-    folded.copy_from_slice(wire);
-    folded.make_ascii_lowercase();
-    folded
 }

@@ -9,7 +9,7 @@ mod zone;
 use crate::cluster::{External, Service, ServiceKind, Snapshot};
 use crate::handler::{Cx, Event, Handle, Resolution, Spec, Step};
 use crate::handlers::kubernetes::Kubernetes;
-use crate::lookup::compose::{Octets, fold, zone_of};
+use crate::lookup::compose::{Octets, zone_of};
 use crate::lookup::find::{Naming, Scratch, View, Want, ports};
 use crate::lookup::name::{Asked, Labels, without_underscore};
 use crate::lookup::records::{self, Soa};
@@ -126,7 +126,7 @@ impl K8sExternal {
         let Some(zone) = self.zones.names().get(zone) else { return Step::Next };
         let zone_len = zone.as_wire().len();
         let mut buffer = [0; NAME_LEN_MAX];
-        let folded = fold(cx.job.current.qname.view(), &mut buffer);
+        let folded = cx.job.current.qname.view().fold(&mut buffer);
         let below = folded.get(..folded.len().saturating_sub(zone_len)).unwrap_or_default();
         let asked = Question { kubernetes, snapshot: &snapshot, zone_len, below };
         let q = &mut cx.job.current;

@@ -1,7 +1,6 @@
 //! What the directive knows about a question, by label; see the README of `metadata`.
 
 use super::Kubernetes;
-use crate::lookup::compose::fold;
 use crate::lookup::name::{Asked, Kind, Shape};
 use crate::cluster::Pod;
 use nodens_wire::name::NAME_LEN_MAX;
@@ -40,7 +39,7 @@ impl Kubernetes {
         let zone = self.zones.longest(qname)?;
         let zone_len = self.zones.names().get(zone)?.as_wire().len();
         let mut buffer = [0; NAME_LEN_MAX];
-        let folded = fold(qname, &mut buffer);
+        let folded = qname.fold(&mut buffer);
         let below = folded.get(..folded.len().checked_sub(zone_len)?)?;
         let imports = self.imports.get(zone).copied().unwrap_or_default();
         let Some(asked) = Asked::read(below, Shape { imports, zonal: self.rules.zonal }) else {

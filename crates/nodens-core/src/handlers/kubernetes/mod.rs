@@ -21,7 +21,7 @@ use crate::handlers::{Handler, LookupState};
 use crate::lookup::records::{self, Soa};
 use crate::lookup::{Rules, find};
 use crate::zones::{Fallthrough, Zones};
-use crate::lookup::compose::{fold, zone_of};
+use crate::lookup::compose::zone_of;
 use crate::lookup::find::{Naming, Outcome, View, Want};
 use crate::lookup::name::{Asked, Shape};
 use nodens_wire::name::NAME_LEN_MAX;
@@ -211,7 +211,7 @@ impl Kubernetes {
         scratch: &mut Scratch,
     ) -> Found<'s> {
         let mut buffer = [0; NAME_LEN_MAX];
-        let folded = fold(name, &mut buffer);
+        let folded = name.fold(&mut buffer);
         let below = folded.len().checked_sub(zone_len).and_then(|len| folded.get(..len));
         let below = below.unwrap_or_default();
         match (qtype, below) {
@@ -288,7 +288,7 @@ impl Kubernetes {
         scratch: &mut Scratch,
     ) -> Step {
         let mut buffer = [0; NAME_LEN_MAX];
-        let folded = fold(q.qname.view(), &mut buffer);
+        let folded = q.qname.view().fold(&mut buffer);
         let below = folded.get(..folded.len().saturating_sub(zone_len)).unwrap_or_default();
         let shape = Shape { imports: view.imports, zonal: self.rules.zonal };
         let Some(asked) = Asked::read(below, shape) else { return Step::Fail(Rcode::SERVFAIL) };

@@ -18,7 +18,6 @@ use crate::cluster::{Feed, Scope, Snapshot};
 use crate::config::{BlockBuilder, SearchMode, ServerBlock};
 use crate::handler::{Cx, Handle, Resolution, Spec, Step};
 use crate::handlers::cache::Reading;
-use crate::lookup::compose::fold;
 use crate::lookup::records::{self, Soa};
 use crate::handlers::{Handler, NAMES};
 use crate::job::Asker;
@@ -363,6 +362,6 @@ impl Search {
 
 /// The labels in front of the zone, in wire form and folded.
 fn below<'b>(q: &Resolution, zone_len: usize, buffer: &'b mut [u8; NAME_LEN_MAX]) -> &'b [u8] {
-    let folded = fold(q.qname.view(), buffer);
+    let folded = q.qname.view().fold(buffer);
     folded.len().checked_sub(zone_len).and_then(|len| folded.get(..len)).unwrap_or_default()
 }
