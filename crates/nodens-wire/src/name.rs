@@ -232,18 +232,14 @@ impl<'a> NameRef<'a> {
     }
 
     /// The octets in lower case, in `buffer`.
-    #[inline]
     pub fn fold(self, buffer: &mut [u8; NAME_LEN_MAX]) -> &[u8] {
-        // It has room for every name.
         let Some(folded) = buffer.get_mut(..self.wire.len()) else { return &[] };
         folded.copy_from_slice(self.wire);
         folded.make_ascii_lowercase();
         folded
     }
 
-    /// The octets in lower case, appended to `out`.
-    ///
-    /// Length octets are at most 63 and so are never taken for letters.
+    /// The octets in lower case, appended to `out`. Length octets are at most 63 and so are never taken for letters.
     pub fn fold_into(self, out: &mut Vec<u8>) {
         out.extend(self.wire.iter().map(u8::to_ascii_lowercase));
     }
