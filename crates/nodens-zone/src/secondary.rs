@@ -51,8 +51,8 @@ pub struct SecondaryZone {
     expires_ns: AtomicU64,
     /// Why the last attempt failed, if it did.
     failure: Mutex<Option<Box<str>>>,
-    /// The file that it is kept in and what that has, while nothing writes to it.
-    stored: Mutex<Option<(PathBuf, Written)>>,
+    /// The file that it is kept in and what that has, while nothing writes to it: nothing mostly.
+    stored: Mutex<Option<Box<(PathBuf, Written)>>>,
     /// Nothing of most zones, of which there may be a hundred thousand.
     of_catalog: OnceLock<Box<OfCatalog>>,
 }
@@ -186,12 +186,12 @@ impl SecondaryZone {
 
     /// The file that it is kept in, and what that has: for who writes to it from now on.
     pub fn take_stored(&self) -> Option<(PathBuf, Written)> {
-        lock(&self.stored).take()
+        lock(&self.stored).take().map(|stored| *stored)
     }
 
     /// Nothing writes to this file any more, which has that.
     pub fn set_stored(&self, path: PathBuf, written: Written) {
-        *lock(&self.stored) = Some((path, written));
+        *lock(&self.stored) = Some(Box::new((path, written)));
     }
 
     /// Of a catalog: the last version that could be read as one. It outlives a reload, versions that are broken and

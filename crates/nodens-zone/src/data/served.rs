@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Default)]
 pub struct Served {
     now: ArcSwapOption<Data>,
-    past: Mutex<Past>,
+    /// Nothing of most zones, of which there may be a hundred thousand.
+    past: Mutex<Option<Box<Past>>>,
 }
 
 #[derive(Default)]
@@ -81,13 +82,14 @@ impl Served {
             if !other.now.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, theirs)) {
                 return;
             }
+            let past = past.get_or_insert_default();
             past.lent.retain(|debt| Arc::strong_count(debt) > 1);
             let debt = Arc::new(Shared(AtomicU64::new(shared)));
             past.lent.push(debt.clone());
             room::replaced(shared, 0);
             debt
         };
-        self.lock().borrowed = Some(debt);
+        self.lock().get_or_insert_default().borrowed = Some(debt);
     }
 
     /// Takes the data away, of a zone that has expired or is not wanted any more.
@@ -98,13 +100,17 @@ impl Served {
     /// Frees versions that have no readers any more; gives how many still have some. `store` and
     /// `clear` do this as well, so that it is only needed some time after the last of them.
     pub fn sweep(&self) -> usize {
-        let mut past = self.lock();
+        let mut guard = self.lock();
+        let Some(past) = &mut *guard else { return 0 };
         let all = std::mem::take(&mut past.retired);
         let (kept, unused): (VecDeque<_>, VecDeque<_>) =
             all.into_iter().partition(|data| Arc::strong_count(data) > 1);
         past.retired = kept;
         let left = past.retired.len();
-        drop(past);
+        if left == 0 && past.borrowed.is_none() && past.lent.is_empty() {
+            *guard = None;
+        }
+        drop(guard);
         drop(unused);
         left
     }
@@ -113,18 +119,22 @@ impl Served {
         let after = data.as_ref().map_or(0, |data| data.octets());
         let mut past = self.lock();
         let before = self.now.swap(data);
-        past.borrowed.take().into_iter().for_each(|debt| debt.count());
-        past.lent.drain(..).for_each(|debt| debt.count());
+        if let Some(past) = &mut *past {
+            past.borrowed.take().into_iter().for_each(|debt| debt.count());
+            past.lent.drain(..).for_each(|debt| debt.count());
+        }
         room::replaced(before.as_ref().map_or(0, |data| data.octets()), after);
-        past.retired.extend(before);
-        let surplus = past.retired.len().saturating_sub(RETIRED_MAX);
-        let unread: Vec<_> = past.retired.drain(..surplus).collect();
+        let surplus = before.and_then(|before| {
+            let retired = &mut past.get_or_insert_default().retired;
+            retired.push_back(before);
+            if retired.len() > RETIRED_MAX { retired.pop_front() } else { None }
+        });
         drop(past);
-        drop(unread);
+        drop(surplus);
         self.sweep();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Past> {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<Past>>> {
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
