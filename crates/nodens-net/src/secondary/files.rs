@@ -136,7 +136,7 @@ impl Keeper {
     /// False if what is served could not be stored.
     fn store_served(&mut self, zone: &Arc<SecondaryZone>, before: Option<&Store>) -> bool {
         let area = self.keeper_of(zone).and_then(|area| self.areas.get_mut(area));
-        let kept = area.and_then(|area| area.zones.get_mut(zone.origin()));
+        let kept = area.and_then(|area| area.zones.get_mut(zone.origin())).map(Box::as_mut);
         let Some(Kept { store: Some(store), is_unstored, .. }) = kept else { return true };
         let Some((data, reached)) = zone.data().zip(zone.reached_ns()) else { return true };
         let age = clock::age(clock::mono_ns(), reached);

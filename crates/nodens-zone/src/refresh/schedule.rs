@@ -17,7 +17,8 @@ pub struct Token(u64);
 /// The zones of a secondary. A zone costs nothing until its time.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    pub(super) zones: HashMap<Arc<Name>, Entry, RandomState>,
+    /// Boxed, so that the table of a hundred thousand stays small.
+    pub(super) zones: HashMap<Arc<Name>, Box<Entry>, RandomState>,
     pub(super) orders: Orders,
     /// When the next of those in [`Orders::paced`] is asked for.
     paced_at: u64,
@@ -78,7 +79,7 @@ impl Schedule {
                 self.orders.take(std::mem::replace(place, entry));
                 place
             }
-            Place::Vacant(place) => place.insert(entry),
+            Place::Vacant(place) => place.insert(Box::new(entry)),
         };
         self.orders.put(entry);
         (entry.due_at, entry.expires_at)
@@ -92,7 +93,7 @@ impl Schedule {
     /// Forgets a zone.
     pub fn remove(&mut self, zone: &Name) {
         let entry = self.zones.remove(zone);
-        entry.into_iter().for_each(|entry| self.orders.take(entry));
+        entry.into_iter().for_each(|entry| self.orders.take(*entry));
     }
 
     /// See [`Refresh::next_deadline`].
