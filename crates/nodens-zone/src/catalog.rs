@@ -4,10 +4,10 @@
 //! server produces; a new version of it is read by its differences from the last. Which members are served, and which
 //! catalog owns a member, is decided by the caller, who asks [`Catalog::member`].
 
-use crate::data::Data;
-use crate::zone::RecordRef;
+use crate::data::{Data, Rrset};
 use foldhash::fast::RandomState;
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
+use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef, Type};
 use std::sync::Arc;
 
@@ -26,6 +26,10 @@ const ZONES: &[u8] = b"zones";
 /// Names of members, in the order in which they were found. Those of a large catalog are then met in the order in which
 /// their memory was taken, and not here and there.
 pub type Names = IndexSet<Arc<Name>, RandomState>;
+
+/// Zones that a catalog has something else to say of than before, in the same order, with the members that they are now:
+/// nothing of those that are none.
+pub type Changed = IndexMap<Arc<Name>, Option<Arc<Member>>, RandomState>;
 
 /// A zone that a catalog names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +97,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`CatalogError`]; the members are then those they were.
-    pub fn update(&mut self, data: &Data) -> Result<Names, CatalogError> {
+    pub fn update(&mut self, data: &Data) -> Result<Changed, CatalogError> {
         check(data)?;
         let mut ids = Vec::new();
         data.changed_names(self.data.as_ref(), |owner| ids.extend(id_of(owner, data.origin())));
@@ -101,7 +105,7 @@ impl Catalog {
         ids.sort();
         ids.dedup();
         let mut by_zone = self.by_zone.clone();
-        let (mut changed, mut new) = (Names::default(), Vec::new());
+        let (mut changed, mut new) = (Changed::default(), Vec::new());
         for id in ids {
             #[cfg(test)]
             tests::READ.set(tests::READ.get() + 1);
@@ -113,14 +117,14 @@ impl Catalog {
             }
             if let Some(before) = before {
                 by_zone.remove(&before.zone);
-                changed.insert(before.zone);
+                changed.insert(before.zone, None);
             }
             new.extend(after.map(Arc::new));
         }
         changed.reserve(new.len());
         for member in new {
             let zone = member.zone.clone();
-            changed.insert(zone.clone());
+            changed.insert(zone.clone(), Some(member.clone()));
             if by_zone.insert(zone.clone(), member).is_some() {
                 return Err(CatalogError::Twice(Name::clone(&zone)));
             }
@@ -144,6 +148,15 @@ impl Catalog {
         self.by_zone.values()
     }
 
+    /// The members that these zones are.
+    pub fn look_up(&self, zones: Names) -> Changed {
+        let found = zones.into_iter().map(|zone| {
+            let member = self.member(&zone).cloned();
+            (zone, member)
+        });
+        found.collect()
+    }
+
     /// The member that is this zone.
     pub fn member(&self, zone: &Name) -> Option<&Arc<Member>> {
         self.by_zone.get(zone)
@@ -156,8 +169,9 @@ fn check(data: &Data) -> Result<(), CatalogError> {
     if data.apex(Type::NS).is_none() {
         return Err(CatalogError::NoNs(origin()));
     }
-    let versions = under(&[b"version"], data.origin());
-    let versions = versions.as_ref().and_then(|owner| data.rrset(owner.view(), Type::TXT));
+    let mut buffer = [0; NAME_LEN_MAX];
+    let versions = under(&[b"version"], data.origin(), &mut buffer);
+    let versions = versions.and_then(|owner| data.rrset(owner, Type::TXT));
     let mut versions = versions.iter().flat_map(|set| set.iter()).map(|record| text(record.rdata));
     match (versions.next(), versions.next()) {
         (Some(version), None) if version == VERSION => Ok(()),
@@ -172,29 +186,32 @@ fn check(data: &Data) -> Result<(), CatalogError> {
 /// What a version says of the member with this label; nothing if there is none. Properties of a label without a
 /// zone are of no member.
 fn read(id: &Arc<[u8]>, data: &Data) -> Result<Option<Member>, CatalogError> {
-    let origin = data.origin();
-    let targets = |labels: &[&[u8]]| {
-        let owner = under(labels, origin);
-        let set = owner.as_ref().and_then(|owner| data.rrset(owner.view(), Type::PTR));
-        set.iter().flat_map(|set| set.iter()).filter_map(|own| target(&own)).collect::<Vec<_>>()
+    let mut buffer = [0; NAME_LEN_MAX];
+    let mut rrset = |labels: &[&[u8]], rtype| {
+        under(labels, data.origin(), &mut buffer).and_then(|owner| data.rrset(owner, rtype))
     };
-    let owner = || member_name(id, &origin.to_name());
-    let mut zones = targets(&[id, ZONES]);
-    let Some(zone) = zones.pop() else { return Ok(None) };
-    if !zones.is_empty() {
+    let owner = || member_name(id, data.origin());
+    let Ok(zone) = only_target(rrset(&[id, ZONES], Type::PTR)) else {
         return Err(CatalogError::Pointers(owner()));
-    }
-    let mut owners = targets(&[b"coo", id, ZONES]);
-    let coo = owners.pop();
-    if !owners.is_empty() {
+    };
+    let Some(zone) = zone else { return Ok(None) };
+    let Ok(coo) = only_target(rrset(&[b"coo", id, ZONES], Type::PTR)) else {
         return Err(CatalogError::Owners(owner()));
-    }
-    let groups = under(&[b"group", id, ZONES], origin);
-    let groups = groups.as_ref().and_then(|owner| data.rrset(owner.view(), Type::TXT));
+    };
+    let groups = rrset(&[b"group", id, ZONES], Type::TXT);
     let groups = groups.iter().flat_map(|set| set.iter()).map(|own| text(own.rdata).into());
     let mut groups: Vec<Box<[u8]>> = groups.collect();
     groups.sort();
     Ok(Some(Member { id: id.clone(), zone: Arc::new(zone), groups, coo }))
+}
+
+/// The name that the only PTR record of a set leads to, in lower case; nothing if there is none, an error if there are
+/// several.
+fn only_target(set: Option<Rrset<'_>>) -> Result<Option<Name>, ()> {
+    let records = set.iter().flat_map(|set| set.iter());
+    let mut names = records.filter_map(|own| Name::from_wire(own.rdata).ok());
+    let name = names.next();
+    if names.next().is_some() { Err(()) } else { Ok(name.map(|name| name.to_folded())) }
 }
 
 /// The label of the member that an owner in a catalog says something of.
@@ -206,20 +223,25 @@ fn id_of(owner: NameRef<'_>, origin: NameRef<'_>) -> Option<Arc<[u8]>> {
     is_one.then(|| id.to_ascii_lowercase().into())
 }
 
-/// The name below `origin` with these labels in front; nothing if there is no such name.
-fn under(labels: &[&[u8]], origin: NameRef<'_>) -> Option<Name> {
-    let mut wire = Vec::new();
+/// The name below `origin` with these labels in front, written to `buffer`; nothing if there is no such name.
+fn under<'b>(
+    labels: &[&[u8]],
+    origin: NameRef<'_>,
+    buffer: &'b mut [u8; NAME_LEN_MAX],
+) -> Option<NameRef<'b>> {
+    let mut at = 0;
+    let mut put = |octets: &[u8]| {
+        let end = at + octets.len();
+        buffer.get_mut(at..end)?.copy_from_slice(octets);
+        at = end;
+        Some(())
+    };
     for label in labels {
-        wire.push(u8::try_from(label.len()).ok()?);
-        wire.extend_from_slice(label);
+        put(&[u8::try_from(label.len()).ok()?])?;
+        put(label)?;
     }
-    wire.extend_from_slice(origin.as_wire());
-    Name::from_wire(&wire).ok()
-}
-
-/// The name that a PTR record leads to, in lower case.
-fn target(record: &RecordRef<'_>) -> Option<Name> {
-    Name::from_wire(record.rdata).ok().map(|name| name.to_folded())
+    put(origin.as_wire())?;
+    NameRef::new(buffer.get(..at)?).ok()
 }
 
 /// The strings of a TXT record as one.
@@ -234,6 +256,6 @@ fn text(rdata: &[u8]) -> Vec<u8> {
 }
 
 /// `ID.zones.ORIGIN`.
-fn member_name(id: &[u8], origin: &Name) -> Name {
-    under(&[id, ZONES], origin.view()).unwrap_or_else(|| origin.clone())
+fn member_name(id: &[u8], origin: NameRef<'_>) -> Name {
+    under(&[id, ZONES], origin, &mut [0; NAME_LEN_MAX]).unwrap_or(origin).to_name()
 }

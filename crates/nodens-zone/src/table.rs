@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr;
@@ -18,8 +19,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[cfg(test)]
 mod tests;
 
-/// A name in wire form and lower case.
-type Key = Arc<[u8]>;
+/// A name in wire form and lower case, which several tables may share.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<[u8]>);
+
+impl Key {
+    /// The key of the zone called `name`.
+    pub fn of(name: NameRef<'_>) -> Self {
+        let mut buffer = [0; NAME_LEN_MAX];
+        Self(name.fold(&mut buffer).into())
+    }
+}
+
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// Zones by folded name.
 type ByName =
@@ -61,7 +77,7 @@ impl Zones {
 
     /// All of them with their names in lower case, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (NameRef<'_>, &Arc<dyn Zone>)> {
-        self.by_name.iter().filter_map(|(key, zone)| Some((NameRef::new(key).ok()?, zone)))
+        self.by_name.iter().filter_map(|(key, zone)| Some((NameRef::new(&key.0).ok()?, zone)))
     }
 
     /// The zone called `name`.
@@ -89,7 +105,7 @@ impl Zones {
             if self.by_labels.get(labels).is_some_and(|zones| *zones > 0) {
                 *lookups += 1;
                 if let Some((key, zone)) = self.by_name.get_key_value(rest) {
-                    return NameRef::new(key).ok().map(|name| (name, zone));
+                    return NameRef::new(&key.0).ok().map(|name| (name, zone));
                 }
             }
             rest = tail.get(usize::from(*len)..).unwrap_or_default();
@@ -101,10 +117,6 @@ impl Zones {
     fn count(&mut self, name: NameRef<'_>) -> Option<&mut u32> {
         self.by_labels.get_mut(name.label_count())
     }
-}
-
-fn key(name: NameRef<'_>) -> Key {
-    Key::from(name.as_wire().to_ascii_lowercase())
 }
 
 /// A set of zones that changes.
@@ -145,7 +157,7 @@ impl ZoneTable {
     /// Says that a zone has another SOA record than before. The owner of a zone's data calls this
     /// after each change of them.
     pub fn announce(&self, name: NameRef<'_>) {
-        tell(&mut lock(&self.listeners), &[key(name)]);
+        tell(&mut lock(&self.listeners), &[Key::of(name)]);
     }
 
     /// Tells `changes` of all zones that there are, and from now on of those that change; `table`
@@ -186,12 +198,14 @@ impl Update {
 
     /// Adds a zone in the place of the one of that name, if there is one.
     pub fn replace(&mut self, name: NameRef<'_>, zone: Arc<dyn Zone>) {
-        let key = key(name);
-        if self.zones.by_name.insert(key.clone(), zone).is_none()
-            && let Some(count) = self.zones.count(name)
-        {
-            *count += 1;
-        }
+        self.replace_by(Key::of(name), zone);
+    }
+
+    /// See [`Update::replace`].
+    pub fn replace_by(&mut self, key: Key, zone: Arc<dyn Zone>) {
+        let is_new = self.zones.by_name.insert(key.clone(), zone).is_none();
+        let name = NameRef::new(&key.0).ok().filter(|_| is_new);
+        name.and_then(|name| self.zones.count(name)).into_iter().for_each(|count| *count += 1);
         self.changed.push(key);
     }
 
@@ -203,7 +217,7 @@ impl Update {
 
     /// Takes a zone out; false if there is none of that name.
     pub fn remove(&mut self, name: NameRef<'_>) -> bool {
-        let key = key(name);
+        let key = Key::of(name);
         if self.zones.by_name.remove(&key).is_none() {
             return false;
         }
@@ -247,7 +261,7 @@ impl Changes {
     /// Takes the changes, each as the number of a table and a name in lower case.
     pub fn take(&self) -> impl Iterator<Item = (u32, Name)> + use<> {
         let names = std::mem::take(&mut *lock(&self.names)).into_iter();
-        names.filter_map(|(table, key)| Some((table, Name::from_wire(&key).ok()?)))
+        names.filter_map(|(table, key)| Some((table, Name::from_wire(&key.0).ok()?)))
     }
 }
 

@@ -6,11 +6,11 @@ use super::keeper::Keeper;
 use foldhash::fast::RandomState;
 use nodens_core::log::{Level, Sink};
 use nodens_wire::Name;
-use nodens_zone::Zone;
-use nodens_zone::catalog::{Catalog, CatalogError, Member, Names};
+use nodens_zone::catalog::{Catalog, CatalogError, Changed, Member, Names};
 use nodens_zone::data::{Data, room};
 use nodens_zone::limits::SECONDARY_OCTETS;
 use nodens_zone::secondary::{Configured, Members, SecondaryZone};
+use nodens_zone::table::Key;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Keeper {
         // Each may look at what the others list.
         let read = |zone: &Arc<SecondaryZone>| match zone.data() {
             Some(data) => self.read_catalog(zone, &data),
-            None => Some(Ok(Names::default())),
+            None => Some(Ok(Changed::default())),
         };
         let all: Vec<_> = zones.iter().map(read).collect();
         zones.iter().zip(all).for_each(|(zone, read)| self.follow_read(zone, read));
@@ -69,7 +69,7 @@ impl Keeper {
         &mut self,
         zone: &Arc<SecondaryZone>,
         data: &Data,
-    ) -> Option<Result<Names, CatalogError>> {
+    ) -> Option<Result<Changed, CatalogError>> {
         if !self.is_catalog(zone) {
             return None;
         }
@@ -95,7 +95,7 @@ impl Keeper {
     pub(super) fn follow_read(
         &mut self,
         zone: &Arc<SecondaryZone>,
-        read: Option<Result<Names, CatalogError>>,
+        read: Option<Result<Changed, CatalogError>>,
     ) {
         match read {
             Some(Ok(changed)) => self.follow(zone, changed),
@@ -104,7 +104,7 @@ impl Keeper {
                 let text = format!("Failed to take up catalog zone {}: {error}", zone.origin());
                 self.sink.line(Level::Error, ORIGIN, text);
                 if self.areas.iter().any(|area| area.begins_with(zone)) {
-                    self.follow(zone, Names::default());
+                    self.follow(zone, Changed::default());
                 }
             }
             None => {}
@@ -113,10 +113,11 @@ impl Keeper {
 
     /// Takes up what is said of these zones by the catalog that is in force. Costs as much as they are many,
     /// but once for each directive that has the catalog.
-    fn follow(&mut self, zone: &Arc<SecondaryZone>, names: Names) {
+    fn follow(&mut self, zone: &Arc<SecondaryZone>, changed: Changed) {
         // Once for each, so that two catalogs that give a zone to each other come to an end.
-        for (other, names) in self.take_up(zone, names) {
-            self.take_up(&other, names);
+        for (other, names) in self.take_up(zone, changed) {
+            let changed = other.catalog().unwrap_or_default().look_up(names);
+            self.take_up(&other, changed);
         }
         self.plan_members();
     }
@@ -125,22 +126,23 @@ impl Keeper {
     fn take_up(
         &mut self,
         zone: &Arc<SecondaryZone>,
-        mut names: Names,
+        mut changed: Changed,
     ) -> Vec<(Arc<SecondaryZone>, Names)> {
         let Some(catalog) = zone.catalog() else { return Vec::new() };
         let (sink, before, mut all) = (self.sink.clone(), zone.members(), Vec::new());
         if self.areas.iter().any(|area| area.begins_with(zone)) {
             let gone = before.keys().filter(|name| catalog.member(name).is_none());
-            names.extend(catalog.members().map(|member| member.zone.clone()));
-            names.extend(gone.cloned());
+            changed.extend(gone.map(|name| (name.clone(), None)));
+            changed.extend(
+                catalog.members().map(|member| (member.zone.clone(), Some(member.clone()))),
+            );
         }
         let mut now = before.clone();
-        names.iter().for_each(|name| _ = now.remove(name));
+        changed.keys().for_each(|name| _ = now.remove(name));
         for (index, area) in self.areas.iter_mut().enumerate() {
             let Some(configured) = area.follows(zone).cloned() else { continue };
             area.catalogs.now.insert(zone.origin().clone(), catalog.clone());
-            let said = (&catalog, &names);
-            let changes = area.change_members(&configured, said, &before, &mut now, &sink);
+            let changes = area.change_members(&configured, &changed, &before, &mut now, &sink);
             let text = format!(
                 "Parsed catalog zone {} with {} member zones: {} added, {} removed",
                 zone.origin(),
@@ -160,7 +162,7 @@ impl Keeper {
                 self.forget(index, name);
             }
             let area = self.areas.get(index).into_iter();
-            others.extend(area.flat_map(|area| area.concerned(zone, (&catalog, &names), &changes)));
+            others.extend(area.flat_map(|area| area.concerned(zone, &changed, &changes)));
             changes.taken.iter().for_each(|(owner, names)| self.lose(index, owner, names));
             self.begin_all(index, &configured, changes.added);
         }
@@ -206,16 +208,17 @@ impl Area {
     fn concerned(
         &self,
         zone: &Arc<SecondaryZone>,
-        (catalog, names): (&Catalog, &Names),
+        changed: &Changed,
         changes: &Changes,
     ) -> Vec<(Arc<SecondaryZone>, Names)> {
         let others = self.service.configured.iter().filter(|own| !Arc::ptr_eq(&own.zone, zone));
         let concerned = others.filter_map(|other| {
             let origin = other.zone.origin();
             let lists = self.catalogs.now.get(origin)?;
-            let coo = |name: &Name| catalog.member(name).and_then(|member| member.coo.as_ref());
-            let given = names.iter().filter(|name| coo(name) == Some(origin));
-            let free = given.chain(&changes.removed).filter(|name| lists.member(name).is_some());
+            let is_given = |member: &Arc<Member>| member.coo.as_ref() == Some(origin);
+            let given = changed.iter().filter(|(_, member)| member.as_ref().is_some_and(is_given));
+            let free = given.map(|(name, _)| name).chain(&changes.removed);
+            let free = free.filter(|name| lists.member(name).is_some());
             let names: Names = free.cloned().collect();
             (!names.is_empty()).then(|| (other.zone.clone(), names))
         });
@@ -224,6 +227,8 @@ impl Area {
 
     /// Answers for zones, and for others not any more.
     fn serve(&self, changes: &Changes) {
+        let keys: Vec<_> =
+            changes.added.iter().map(|(zone, _)| Key::of(zone.origin().view())).collect();
         for table in [&self.service.zones, &self.service.handed_on] {
             let here = table.load();
             let is_member = |name: &Name| {
@@ -234,8 +239,8 @@ impl Area {
                 for name in changes.removed.iter().filter(|name| is_member(name)) {
                     update.remove(name.view());
                 }
-                for (zone, _) in &changes.added {
-                    update.replace(zone.origin().view(), zone.clone() as Arc<dyn Zone>);
+                for ((zone, _), key) in changes.added.iter().zip(&keys) {
+                    update.replace_by(key.clone(), zone.clone());
                 }
             });
         }
@@ -269,12 +274,12 @@ impl Area {
         }
     }
 
-    /// What `catalog` changes for zones of these names; the members that are served are put into `now`, where
+    /// What a catalog changes for these zones; the members that are served are put into `now`, where
     /// those of other directives are already.
     fn change_members(
         &mut self,
         configured: &Configured,
-        (catalog, names): (&Catalog, &Names),
+        changed: &Changed,
         before: &Members,
         now: &mut Members,
         sink: &Sink,
@@ -282,10 +287,11 @@ impl Area {
         let origin = configured.zone.shared_origin();
         let (mut changes, mut new) = (Changes::default(), New::default());
         let mut refused = self.catalogs.refused.remove(&**origin).unwrap_or_default();
-        self.catalogs.owners.reserve(catalog.len().saturating_sub(self.catalogs.owners.len()));
-        for name in names {
+        let owners = &mut self.catalogs.owners;
+        owners.reserve(changed.len().saturating_sub(owners.len()));
+        for (name, member) in changed {
             let new = (!refused.forget(name)).then_some(&mut new);
-            let member = catalog.member(name);
+            let member = member.as_ref();
             let zone = match self.fate(configured, member, before) {
                 Fate::Ends => None,
                 Fate::Outside => {

@@ -194,7 +194,7 @@ impl Produced {
     }
 
     fn member(&self, zone: &Name) -> Record {
-        let owner = member_name(&id_of(zone), &self.origin);
+        let owner = member_name(&id_of(zone), self.origin.view());
         self.record(owner, Type::PTR, zone.as_wire().to_vec())
     }
 

@@ -136,7 +136,7 @@ fn another_version_is_taken_up_by_what_changed() {
         let next = changed(&now, changes);
         READ.set(0);
         let updated = catalog.update(&next).map(|names| {
-            let mut names: Vec<_> = names.iter().map(|name| name.to_string()).collect();
+            let mut names: Vec<_> = names.keys().map(|name| name.to_string()).collect();
             names.sort();
             names.join(" ")
         });

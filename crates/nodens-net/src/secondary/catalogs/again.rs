@@ -19,7 +19,8 @@ impl Keeper {
         }
         if room::has(SECONDARY_OCTETS) {
             for (zone, names) in self.without_room() {
-                self.follow(&zone, names);
+                let changed = zone.catalog().unwrap_or_default().look_up(names);
+                self.follow(&zone, changed);
             }
         }
         self.members_at = None;

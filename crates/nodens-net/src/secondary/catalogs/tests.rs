@@ -6,6 +6,7 @@ use crate::secondary::exchange::Order;
 use crate::secondary::lanes::{Lanes, Task};
 use nodens_core::log::Record as LogRecord;
 use nodens_wire::{Class, Record, Type};
+use nodens_zone::Zone;
 use nodens_zone::data::Edit;
 use nodens_zone::limits::{REFRESHES_AT_ONCE, REFRESHES_UNHEARD};
 use nodens_zone::secondary::{Group, Primary, SecondaryService};
