@@ -3,7 +3,7 @@
 use crate::{Latency, SpecError, Truth};
 use lab_random as rng;
 use nodens_wire::header::set_flags;
-use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
+use nodens_wire::{Class, Flags, HEADER_LEN, Header, Rcode, Type};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,6 +11,10 @@ use std::time::Duration;
 
 /// Numbers that one decision draws.
 const DRAWS: u64 = 8;
+/// Octets of a record of the root in front of its RDATA.
+const RECORD_HEAD_LEN: usize = 11;
+/// Where a message says how many additional records it has.
+const ARCOUNT_AT: usize = 10;
 
 /// A time during which the server does nothing, in nanoseconds after its first query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,6 +290,26 @@ pub fn answer(message: &mut [u8], fate: &Fate) {
     let Ok(header) = Header::read(message) else { return };
     let flags = header.flags.with(Flags::QR, true).with(Flags::TC, fate.truncated);
     set_flags(message, flags.with_rcode(fate.rcode));
+}
+
+/// Makes a record of type NULL (RFC 1035 section 3.3.10) of what stands behind the first `len` octets of an answer. False, and
+/// nothing is changed, if that is too short for one.
+pub fn fill(answer: &mut [u8], len: usize) -> bool {
+    let Some((message, rest)) = answer.split_at_mut_checked(len) else { return false };
+    let Some((head, rdata)) = rest.split_first_chunk_mut::<RECORD_HEAD_LEN>() else { return false };
+    let (Ok(rdlength), Ok(header)) = (u16::try_from(rdata.len()), Header::read(message)) else {
+        return false;
+    };
+    let [.., additional] = header.counts;
+    let Some(records) = additional.checked_add(1) else { return false };
+    let (count, records) = (message.iter_mut().skip(ARCOUNT_AT), records.to_be_bytes());
+    count.zip(records).for_each(|(to, octet)| *to = octet);
+    let [rtype, class] = [Type::NULL.0, Class::IN.0].map(u16::to_be_bytes);
+    // The root as its owner; TTL 0.
+    let record = [0].into_iter().chain(rtype).chain(class).chain([0; 4]);
+    let record = record.chain(rdlength.to_be_bytes());
+    head.iter_mut().zip(record).for_each(|(to, octet)| *to = octet);
+    true
 }
 
 /// Whether `message` has a header and is no response.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Datagrams per system call.
 const BATCH: usize = 64;
-/// Octets of a datagram that are answered.
-const DATAGRAM_LEN_MAX: usize = 1_232;
+/// Octets of a datagram that are answered, and of an answer.
+pub const DATAGRAM_LEN_MAX: usize = 1_232;
 /// Receive buffer asked for; the kernel may give less.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// The longest sleep, so that a stop is noticed.
@@ -38,6 +38,8 @@ pub struct Options {
     pub threads: usize,
     /// How many arrival times each thread keeps.
     pub arrivals_kept: usize,
+    /// How long each answer is at least, up to [`DATAGRAM_LEN_MAX`]: shorter ones have one more record.
+    pub octets: usize,
 }
 
 /// What a server has done.
@@ -79,9 +81,9 @@ impl Echo {
         let (start, plain) = (Instant::now(), options.injection.is_plain());
         let injectors = Injector::for_threads(options.injection, count);
         let threads = sockets.into_iter().zip(injectors).map(|(socket, injector)| {
-            let (stop, kept) = (stop.clone(), options.arrivals_kept);
+            let (stop, kept, octets) = (stop.clone(), options.arrivals_kept, options.octets);
             std::thread::spawn(move || {
-                let server = Server::new(socket, start, kept)?;
+                let server = Server::new(socket, start, kept, octets)?;
                 if plain { server.serve_plain(&stop) } else { server.serve(injector, &stop) }
             })
         });
@@ -139,13 +141,15 @@ struct Server {
     /// How many more arrivals to keep.
     kept: usize,
     arrivals: Vec<u64>,
+    /// See [`Options::octets`].
+    octets: usize,
 }
 
 impl Server {
-    fn new(socket: Socket, start: Instant, kept: usize) -> io::Result<Self> {
+    fn new(socket: Socket, start: Instant, kept: usize, octets: usize) -> io::Result<Self> {
         let poller = Poller::new(1)?;
         poller.add(socket.as_fd(), 0, Interest::Read)?;
-        Ok(Self { socket, poller, start, kept, arrivals: Vec::new() })
+        Ok(Self { socket, poller, start, kept, arrivals: Vec::new(), octets })
     }
 
     /// The wall clock, and then the other: a pause between the two makes an arrival seem later and
@@ -203,7 +207,7 @@ impl Server {
                 }
             }
             let received = batch.len() as u64;
-            keep_questions(&mut batch);
+            keep_questions(&mut batch, self.octets);
             let questions = batch.len() as u64;
             let (sent, unsent) = self.send(&mut batch);
             truth.questions += questions;
@@ -231,6 +235,7 @@ impl Server {
                     let fate = injector.decide(arrived, into.get(at), Medium::Datagram);
                     work(injector.work())?;
                     if let (Some(fate), Some(peer)) = (fate, into.peer(at)) {
+                        lengthen(&mut into, at, self.octets);
                         let held = Held { peer, arrived, message: into.get(at).to_vec() };
                         hold(&mut queue, held, &fate, &mut injector.truth);
                     }
@@ -312,12 +317,13 @@ fn hold(queue: &mut Queue<Held>, mut held: Held, fate: &Fate, truth: &mut Truth)
 
 /// Turns queries into answers and drops everything else, so that two echoes never answer each
 /// other for ever.
-fn keep_questions(batch: &mut Batch) {
+fn keep_questions(batch: &mut Batch, octets: usize) {
     let fate = Fate { copies: 1, at: 0, truncated: false, rcode: Rcode::NOERROR };
     let mut at = 0;
     while at < batch.len() {
         if inject::is_question(batch.get(at)) {
             inject::answer(batch.get_mut(at), &fate);
+            lengthen(batch, at, octets);
             at += 1;
         } else {
             batch.swap_remove(at);
@@ -325,9 +331,18 @@ fn keep_questions(batch: &mut Batch) {
     }
 }
 
+/// Makes an answer so long, if it is shorter by as much as another record takes.
+fn lengthen(batch: &mut Batch, at: usize, octets: usize) {
+    let len = batch.get(at).len();
+    if octets > len && !inject::fill(batch.lengthen(at, octets), len) {
+        batch.shorten(at, len);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodens_wire::HEADER_LEN;
     use std::net::UdpSocket;
 
     const QUESTION: [u8; 17] = [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
@@ -364,8 +379,35 @@ mod tests {
         answer[2] |= 0x80;
         let mut batch = Batch::connected(4, 64);
         assert!(batch.push(&answer) && batch.push(&[1]) && batch.push(&QUESTION));
-        keep_questions(&mut batch);
+        keep_questions(&mut batch, 0);
         assert_eq!((batch.len(), batch.get(0)), (1, &answer[..]));
+    }
+
+    #[test]
+    fn answers_are_as_long_as_wanted_and_whole_messages() {
+        let slow = Injection { latency: Some("1ms".parse().unwrap()), ..Injection::default() };
+        for injection in [Injection::default(), slow] {
+            for (octets, len) in
+                [(0, 17), (16, 17), (17, 17), (27, 17), (28, 28), (500, 500), (1232, 1232)]
+            {
+                let echo =
+                    start(Options { injection: injection.clone(), octets, ..Options::default() });
+                let (client, mut answer) = (client(&echo), [0xff; 2000]);
+                // Longer ones in the same buffer before.
+                for n in 0..3 {
+                    client.send(&question(n)).unwrap();
+                    assert_eq!(client.recv(&mut answer).unwrap(), len, "{octets}");
+                }
+                let answer = &answer[..len];
+                let header = nodens_wire::Header::read(answer).unwrap();
+                let has_record = len > QUESTION.len();
+                assert_eq!((header.id, header.counts), (2, [1, 0, 0, u16::from(has_record)]));
+                assert_eq!(answer[HEADER_LEN..17], QUESTION[HEADER_LEN..]);
+                let rdlength = u16::try_from(len - 17).unwrap().saturating_sub(11).to_be_bytes();
+                let head = [0, 0, 10, 0, 1, 0, 0, 0, 0, rdlength[0], rdlength[1]];
+                assert!(!has_record || answer[17..28] == head, "{octets}");
+            }
+        }
     }
 
     #[test]

@@ -170,6 +170,23 @@ impl Batch {
         true
     }
 
+    /// Makes datagram `at` longer, as far as there is room, and gives it for changing in place: what stands behind its former end
+    /// is what an earlier datagram had there.
+    pub fn lengthen(&mut self, at: usize, octets: usize) -> &mut [u8] {
+        let most = octets.min(self.buffer_len);
+        self.len_of(at).into_iter().for_each(|len| *len = most.max(*len));
+        self.get_mut(at)
+    }
+
+    /// Leaves datagram `at` its first octets.
+    pub fn shorten(&mut self, at: usize, octets: usize) {
+        self.len_of(at).into_iter().for_each(|len| *len = octets.min(*len));
+    }
+
+    fn len_of(&mut self, at: usize) -> Option<&mut usize> {
+        self.lens.get_mut(at).filter(|_| at < self.used)
+    }
+
     /// Drops datagram `at`; the last one takes its place.
     pub fn swap_remove(&mut self, at: usize) {
         let Some(last) = self.used.checked_sub(1).filter(|last| at <= *last) else { return };

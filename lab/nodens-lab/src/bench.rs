@@ -25,7 +25,7 @@ mod zones;
 use crate::authority::{Authority, Data};
 use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Style};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use cells::{Arrangement, Cell};
 use configs::Setup;
 use experiment::{Running, Turn};
@@ -150,7 +150,10 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         term::out(&term::paint(Style::Bad, &format!("{name} is missing: {why}")));
     }
     let services = Services::start(args.seed)?;
-    let bench = Bench { args, stop, cpus, scratch, upstream, services, pod, questions, zones };
+    let mut bench = Bench { args, stop, cpus, scratch, upstream, services, pod, questions, zones };
+    if found.iter().any(Peer::wants_lengths) {
+        bench.measure_lengths(&programs)?;
+    }
     let samples = experiment::measure(&bench, &found)?;
     report::write(&bench, &found, &missing, &samples)?;
     Ok(ExitCode::SUCCESS)
@@ -230,6 +233,23 @@ impl Bench<'_> {
         Ok(Running { name: peer.name, server, upstream, setup })
     }
 
+    /// Asks Nodens what the zones will be asked, for the echo whose answers are as long.
+    fn measure_lengths(&mut self, programs: &Programs<'_>) -> Result<()> {
+        let (found, _) = peers::find(&["nodens".to_owned()], programs)?;
+        let nodens = found
+            .first()
+            .context("echo-long wants to know how long the responses of nodens are")?;
+        let arrangements: Vec<_> =
+            Arrangement::ALL.into_iter().filter(|of| self.zones.of(*of).is_some()).collect();
+        for arrangement in arrangements {
+            let running = self.started(nodens, arrangement)?;
+            let outcome = self.warm_zone(arrangement, running.setup.address)?;
+            let counts = &outcome.tally.counts;
+            self.zones.set_octets(arrangement, counts.answer_octets / counts.answered.max(1));
+        }
+        Ok(())
+    }
+
     /// Asks for what will be asked for, where that is to come from the server's memory.
     fn warm(&self, arrangement: Arrangement, running: &mut Running) -> Result<()> {
         let Running { server, setup, .. } = running;
@@ -238,7 +258,7 @@ impl Bench<'_> {
             return self.warm_services(setup.address);
         }
         if arrangement.has_zone() {
-            return self.warm_zone(arrangement, setup.address);
+            return self.warm_zone(arrangement, setup.address).map(drop);
         }
         if arrangement.wants_warmth() {
             self.closed(setup.address, &self.questions.warm, Some(2 * NAMES as u64))?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use lab_echo::arrivals::Spacing;
 use lab_echo::inject::{Freeze, Injection, Key, Rcodes};
-use lab_echo::udp::Report;
+use lab_echo::udp::{self, DATAGRAM_LEN_MAX, Report};
 use lab_echo::{Latency, Truth};
 use lab_histogram::Histogram;
 use nodens_wire::Rcode;
@@ -67,6 +67,10 @@ pub(crate) struct Args {
     /// limit of 10,000 a second. It uses no CPU time.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = lab_units::nanos)]
     service_time: u64,
+    /// Make each answer over UDP so many octets long, at most 1232, with a record of type NULL behind the query: the limit for
+    /// servers whose responses are that long.
+    #[arg(long, value_name = "OCTETS", default_value_t = 0, value_parser = octets)]
+    octets: usize,
     /// Seed of the injected faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -111,17 +115,25 @@ impl Args {
     }
 }
 
+fn octets(text: &str) -> Result<usize, String> {
+    let octets = text.parse().ok().filter(|octets| *octets <= DATAGRAM_LEN_MAX);
+    octets.ok_or_else(|| format!("expected at most {DATAGRAM_LEN_MAX} octets"))
+}
+
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     args.transports.check(&[
         ("--work", args.work > 0),
+        ("--octets", args.octets > 0),
         ("--arrivals", args.arrivals),
         ("--arrivals-file", args.arrivals_file.is_some()),
     ])?;
     let keep = args.arrivals || args.arrivals_file.is_some();
     let threads = args.threads.max(1);
     let arrivals_kept = if keep { ARRIVALS_MAX } else { 0 };
-    let plain = args.injection().is_plain();
-    let echoes = args.transports.start(args.listen, &args.injection(), threads, arrivals_kept)?;
+    let (injection, octets) = (args.injection(), args.octets);
+    let plain = injection.is_plain();
+    let options = udp::Options { injection, threads, arrivals_kept, octets };
+    let echoes = args.transports.start(args.listen, &options)?;
     let end = args
         .duration
         .map_or("end with Ctrl-C".to_owned(), |nanos| format!("for {}", term::nanos(nanos as f64)));

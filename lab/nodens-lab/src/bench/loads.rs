@@ -90,10 +90,14 @@ impl Bench<'_> {
     }
 
     /// Asks what a zone is asked, for a while.
-    pub(super) fn warm_zone(&self, arrangement: Arrangement, server: SocketAddr) -> Result<()> {
+    pub(super) fn warm_zone(
+        &self,
+        arrangement: Arrangement,
+        server: SocketAddr,
+    ) -> Result<Outcome> {
         let zone = self.zones.of(arrangement).context("there is no zone")?;
         let queries = Some(2 * NAMES as u64);
-        expect_rcodes(self.closed(server, &zone.queries, queries)?, zone.rcodes).map(drop)
+        expect_rcodes(self.closed(server, &zone.queries, queries)?, zone.rcodes)
     }
 
     fn maximum(&self, server: SocketAddr, workload: &Workload, cell: Cell) -> Result<Outcome> {

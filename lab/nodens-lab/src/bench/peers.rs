@@ -19,6 +19,8 @@ pub(super) struct Peer {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Echo,
+    /// With answers as long as those of Nodens.
+    EchoLong,
     Nodens(Chain),
     CoreDns(Chain),
     Unbound,
@@ -32,8 +34,9 @@ enum Kind {
 }
 
 /// Every server that can be compared, by the name that is asked for.
-const ALL: [(&str, Kind); 14] = [
+const ALL: [(&str, Kind); 15] = [
     ("echo", Kind::Echo),
+    ("echo-long", Kind::EchoLong),
     ("nodens", Kind::Nodens(Chain::Short)),
     ("nodens-k8s", Kind::Nodens(Chain::Cluster)),
     ("coredns", Kind::CoreDns(Chain::Short)),
@@ -97,7 +100,7 @@ impl Kind {
     fn program(self, programs: &Programs<'_>) -> Option<PathBuf> {
         let this = || std::env::current_exe().ok();
         match self {
-            Self::Echo => this(),
+            Self::Echo | Self::EchoLong => this(),
             Self::Nodens(_) => {
                 programs.nodens.map(Path::to_owned).or(this().map(|it| it.with_file_name("nodens")))
             }
@@ -120,7 +123,9 @@ impl Kind {
     /// How to get it.
     fn remedy(self) -> &'static str {
         match self {
-            Self::Echo | Self::Nodens(_) => "cargo build --release -p nodens -p nodens-lab",
+            Self::Echo | Self::EchoLong | Self::Nodens(_) => {
+                "cargo build --release -p nodens -p nodens-lab"
+            }
             Self::CoreDns(_) => "cargo xtask peers coredns",
             Self::Unbound => "cargo xtask peers unbound",
             Self::Dnsdist => "cargo xtask peers dnsdist",
@@ -136,7 +141,7 @@ impl Kind {
     /// The first line in which a program says its version.
     fn version(self, program: &Path) -> String {
         let argument = match self {
-            Self::Echo => return env!("CARGO_PKG_VERSION").to_owned(),
+            Self::Echo | Self::EchoLong => return env!("CARGO_PKG_VERSION").to_owned(),
             Self::Nodens(_) | Self::CoreDns(_) => "-version",
             Self::Unbound | Self::Bind | Self::Kresd => "-V",
             Self::Dnsdist | Self::Recursor | Self::Knot | Self::Pdns => "--version",
@@ -158,7 +163,12 @@ impl Kind {
 impl Peer {
     /// Whether it answers from its own data alone, or not from data at all.
     pub(super) fn asks_nobody(&self) -> bool {
-        matches!(self.kind, Kind::Echo | Kind::Knot | Kind::Nsd | Kind::Pdns)
+        matches!(self.kind, Kind::Echo | Kind::EchoLong | Kind::Knot | Kind::Nsd | Kind::Pdns)
+    }
+
+    /// Whether it has to know how long the responses of Nodens are.
+    pub(super) fn wants_lengths(&self) -> bool {
+        self.kind == Kind::EchoLong
     }
 
     /// Whether it serves this transport.
@@ -176,7 +186,8 @@ impl Peer {
     fn serves_zones(&self) -> bool {
         let is_authority = matches!(self.kind, Kind::Bind | Kind::Knot | Kind::Nsd | Kind::Pdns);
         let short = [Kind::Nodens(Chain::Short), Kind::CoreDns(Chain::Short)];
-        is_authority || self.kind == Kind::Echo || short.contains(&self.kind)
+        let is_echo = matches!(self.kind, Kind::Echo | Kind::EchoLong);
+        is_authority || is_echo || short.contains(&self.kind)
     }
 
     /// Whether it can be set up this way.
@@ -191,7 +202,7 @@ impl Peer {
             Arrangement::LargeZone | Arrangement::RootZone | Arrangement::SignedZone => {
                 self.serves_zones()
             }
-            _ if self.kind == Kind::Pdns => false,
+            _ if matches!(self.kind, Kind::Pdns | Kind::EchoLong) => false,
             Arrangement::OneCpu
             | Arrangement::TwoCpus
             | Arrangement::SameCpu
@@ -233,6 +244,11 @@ impl Peer {
         };
         match self.kind {
             Kind::Echo => echo(&mut command, setup),
+            Kind::EchoLong => {
+                echo(&mut command, setup);
+                let octets = setup.zone.as_ref().map_or(0, |zone| zone.octets);
+                command.args(["--octets", &octets.to_string()]);
+            }
             Kind::Nodens(chain) | Kind::CoreDns(chain) => {
                 let file = write("Corefile", &configs::corefile(setup, chain))?;
                 let port = setup.address.port().to_string();

@@ -89,6 +89,7 @@ fn about(
         format!("- load average {} (1, 5, 15 minutes)", load_average.join(" ")),
         format!("- measurements repeated because they were disturbed: {tried}"),
         "- echo is `nodens-lab echo`: the cost of receiving and sending alone".to_owned(),
+        "- echo-long is the same with answers as long as those of nodens are on average".to_owned(),
         "- -k8s: errors, health, ready, prometheus, cache, forward, loop, reload, loadbalance"
             .to_owned(),
         "- knot and nsd answer from a zone and not from a cache".to_owned(),

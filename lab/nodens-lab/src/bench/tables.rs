@@ -144,7 +144,7 @@ fn section(title: &str, peers: &[Peer], columns: &[Column<'_>]) -> Section {
         row.extend(cells.into_iter().map(|cell| cell.unwrap_or("–".to_owned())));
         match peer.name {
             "nodens" | "nodens-k8s" => table.styled(Style::Good, row),
-            "echo" => table.styled(Style::Dim, row),
+            "echo" | "echo-long" => table.styled(Style::Dim, row),
             _ => table.row(row),
         }
     }

@@ -43,6 +43,8 @@ pub(super) struct ZoneFile {
     pub(super) path: PathBuf,
     /// Whether it has signatures.
     pub(super) signed: bool,
+    /// How long the responses of Nodens are on average; 0 while that is not known.
+    pub(super) octets: u64,
 }
 
 /// A zone and the queries about it.
@@ -82,6 +84,11 @@ impl Zones {
         self.zones.get(&arrangement)
     }
 
+    /// Notes how long the responses of Nodens are.
+    pub(super) fn set_octets(&mut self, of: Arrangement, octets: u64) {
+        self.zones.get_mut(&of).into_iter().for_each(|zone| zone.file.octets = octets);
+    }
+
     fn make(&mut self, of: Arrangement, seed: u64, folder: &Path) -> Result<Option<Zone>> {
         let (origin, text, algorithm) = match of {
             Arrangement::LargeZone => (ORIGIN, addresses(LARGE), None),
@@ -105,7 +112,7 @@ impl Zones {
             Arrangement::SignedZone => (hits(seed, SIGNED, Some(&Edns::new(1232, true)))?, &[0]),
             _ => (hits(seed, LARGE, None)?, &[0]),
         };
-        Ok(Some(Zone { file: ZoneFile { origin, path, signed }, queries, rcodes }))
+        Ok(Some(Zone { file: ZoneFile { origin, path, signed, octets: 0 }, queries, rcodes }))
     }
 }
 

@@ -121,13 +121,7 @@ impl TransportArgs {
     ///
     /// With port 0, UDP and TCP share a free one. A port that is free for the first of them may be
     /// taken for the second, so others are tried.
-    pub(super) fn start(
-        &self,
-        listen: SocketAddr,
-        injection: &Injection,
-        threads: usize,
-        arrivals_kept: usize,
-    ) -> Result<Echoes> {
+    pub(super) fn start(&self, listen: SocketAddr, options: &udp::Options) -> Result<Echoes> {
         let address = self.tls_address(listen);
         let identity = match self.mode.iter().any(|transport| transport.is_encrypted()) {
             true => Some(self.identity(address.ip())?),
@@ -137,10 +131,9 @@ impl TransportArgs {
             Some(identity) => self.publish(identity)?,
             None => None,
         };
-        let options = udp::Options { injection: injection.clone(), threads, arrivals_kept };
         let tries = if listen.port() == 0 { PORTS_TRIED } else { 1 };
         let servers =
-            first_free(tries, || self.listen((listen, address), identity.as_ref(), &options))?;
+            first_free(tries, || self.listen((listen, address), identity.as_ref(), options))?;
         Ok(Echoes { servers, authority })
     }
 

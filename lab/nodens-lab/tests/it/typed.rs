@@ -54,6 +54,11 @@ fn what_is_no_server_time_or_rate_is_answered_with_what_was_expected() {
             &["echo", "-m", "tcp", "--work", "1ms"],
             "--work has no effect on tcp, expected -m with udp",
         ),
+        (
+            &["echo", "-m", "tcp", "--octets", "200"],
+            "--octets has no effect on tcp, expected -m with udp",
+        ),
+        (&["echo", "--octets", "1233"], "expected at most 1232 octets"),
         (&["echo", "-m", "tcp,dot", "--arrivals"], "--arrivals has no effect on tcp and dot"),
         (&["echo", "--tls-ca-out", "x.pem"], "--tls-ca-out has no effect on udp"),
         (&["load", "-p", "dns"], "`dns` is not a port, expected a number from 1 to 65535"),
