@@ -54,8 +54,9 @@ pub const RESTORED_MARGIN: Duration = Duration::from_secs(600);
 /// Names whose searches are made side by side before their queries are answered: about as many lines of memory as a
 /// processor fetches at the same time.
 pub const NAMES_AT_ONCE: usize = 16;
-/// Octets of a zone that the caches of a processor do not hold beside all else.
-pub const FETCHED_ZONE_MIN: u64 = 1 << 20;
+/// Names of a zone that the caches of a processor do not hold beside all else. With 10,000 signed ones fetching gains a
+/// twentieth, with 1,450 it costs as much.
+pub const FETCHED_ZONE_MIN: u64 = 4096;
 
 /// Octets of the RDATA of one RRset with their lengths: a longer one is in no message.
 pub const RRSET_LEN_MAX: usize = 65_535;

@@ -19,7 +19,7 @@ impl Data {
 
     /// Whether [`Data::fetch`] does anything.
     pub fn is_fetched(&self) -> bool {
-        self.octets() >= FETCHED_ZONE_MIN
+        self.names() >= FETCHED_ZONE_MIN
     }
 
     /// How many of at most [`NAMES_AT_ONCE`] names seem to be there.
@@ -98,10 +98,10 @@ mod tests {
         let small = edit.finish().unwrap();
         assert!(!small.is_fetched());
         let mut edit = small.edit();
-        for name in &names {
-            let (rtype, rdata) = (Type(65_280), &[0; 40_000][..]);
-            edit.add(RecordRef { owner: name.view(), rtype, class: Class::IN, ttl: 1, rdata })
-                .unwrap();
+        for n in 0..FETCHED_ZONE_MIN {
+            let owner: Name = format!("h{n}.example.").parse().unwrap();
+            let (owner, rtype, class) = (owner.view(), Type::A, Class::IN);
+            edit.add(RecordRef { owner, rtype, class, ttl: 1, rdata: &[0; 4] }).unwrap();
         }
         let large = edit.finish().unwrap();
         assert!(large.is_fetched());
