@@ -374,8 +374,13 @@ impl Area {
         match source {
             Some(source) if source.coo.as_ref() == Some(origin) => {
                 let is_same = *id == source.id && source.id == member.id;
-                let known = self.zones.get(&*member.zone).filter(|_| is_same);
-                Fate::Begins(known.map(|kept| kept.zone.clone()))
+                let given = self.zones.get(&*member.zone).filter(|_| is_same);
+                let given = given.map(|kept| &kept.zone);
+                // Another directive, which does not have the other catalog, may have it of this one already.
+                let shared = before.get(&member.zone).filter(|(id, _)| *id == member.id);
+                let shared = shared.map(|(_, zone)| zone);
+                let filled = shared.filter(|zone| zone.served().load().is_some());
+                Fate::Begins(filled.or(given).or(shared).cloned())
             }
             _ => Fate::Clashes,
         }

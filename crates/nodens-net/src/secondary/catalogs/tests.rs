@@ -377,6 +377,41 @@ fn every_directive_that_has_a_catalog_follows_it_and_each_zone_is_kept_once() {
 }
 
 #[test]
+fn a_member_that_is_given_to_a_catalog_is_the_zone_that_another_directive_has_of_it() {
+    for (label, is_filled) in [("1", false), ("1", true), ("9", false), ("9", true)] {
+        let configured = Scene::new().service.configured;
+        let services = [of(&configured), of(&configured[..1])];
+        let mut scene = Scene::of_several(&services);
+        let own = format!("{label}.zones");
+        scene.apply("two.", &[(&own, "a.example.")]);
+        scene.fill("a.example.");
+        // It clashes where the other catalog is.
+        scene.apply("one.", &[("1.zones", "a.example.")]);
+        let zones = |services: &[SecondaryService; 2]| {
+            services
+                .each_ref()
+                .map(|own| own.zones.load().get(name("a.example.").view()).unwrap().clone())
+        };
+        let [_, theirs] = zones(&services);
+        let theirs = theirs.as_secondary().unwrap();
+        if is_filled {
+            theirs.replace(data("a.example.", &[]), &[]);
+        }
+        let coo = format!("coo.{own}");
+        scene.apply("two.", &[(&own, "a.example."), (&coo, "one.")]);
+        let [given, now] = zones(&services);
+        let is_one = std::ptr::eq(given.as_secondary().unwrap(), now.as_secondary().unwrap());
+        // Under the same label it keeps what is here of it.
+        let keeps = label == "1" && !is_filled;
+        assert_eq!((is_one, given.soa().is_some()), (!keeps, keeps || is_filled), "{label}");
+        assert!(std::ptr::eq(now.as_secondary().unwrap(), theirs));
+        scene.apply("one.", &[]);
+        scene.apply("two.", &[]);
+        assert!(services.each_ref().iter().all(|own| !serves(own, "a.example.")));
+    }
+}
+
+#[test]
 fn a_member_that_another_catalog_has_as_well_is_its_once_the_first_drops_it() {
     let mut scene = Scene::new();
     scene.apply("one.", &[("1.zones", "a.example.")]);
