@@ -302,7 +302,7 @@ fn no_more_queries_are_out_than_the_pipelining_depth() {
 fn a_mix_divides_the_clients_and_its_parts_add_up() {
     let plain = tcp_echo(stream::Options::default());
     let dot = dot_echo(stream::Options::default());
-    let options = udp::Options { injection: Injection::default(), threads: 1, arrivals_kept: 0 };
+    let options = udp::Options { threads: 1, ..udp::Options::default() };
     let datagrams = Echo::start(any(), options).unwrap();
     let share = |transport, weight, server| Share { transport, weight, server };
     let mix = vec![
