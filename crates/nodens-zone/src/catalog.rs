@@ -27,8 +27,8 @@ const ZONES: &[u8] = b"zones";
 /// their memory was taken, and not here and there.
 pub type Names = IndexSet<Arc<Name>, RandomState>;
 
-/// Zones that a catalog has something else to say of than before, in the same order, with the members that they are now:
-/// nothing of those that are none.
+/// The zones whose members differ from those of the version before, in the order of [`Names`], and what they are now: `None`
+/// for a zone that is no member.
 pub type Changed = IndexMap<Arc<Name>, Option<Arc<Member>>, RandomState>;
 
 /// A zone that a catalog names.
@@ -205,8 +205,7 @@ fn read(id: &Arc<[u8]>, data: &Data) -> Result<Option<Member>, CatalogError> {
     Ok(Some(Member { id: id.clone(), zone: Arc::new(zone), groups, coo }))
 }
 
-/// The name that the only PTR record of a set leads to, in lower case; nothing if there is none, an error if there are
-/// several.
+/// The target of a PTR record, in lower case: `None` without a record, an error with more than one.
 fn only_target(set: Option<Rrset<'_>>) -> Result<Option<Name>, ()> {
     let records = set.iter().flat_map(|set| set.iter());
     let mut names = records.filter_map(|own| Name::from_wire(own.rdata).ok());

@@ -25,7 +25,7 @@ mod zones;
 use crate::authority::{Authority, Data};
 use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Style};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use cells::{Arrangement, Cell};
 use configs::Setup;
 use experiment::{Running, Turn};
@@ -127,7 +127,15 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let programs = Programs { nodens: args.nodens.as_deref(), coredns: args.coredns.as_deref() };
     let wanted = if args.servers.is_empty() { peers::names() } else { args.servers.clone() };
-    let (found, mut missing) = peers::find(&wanted, &programs)?;
+    let (mut found, mut missing) = peers::find(&wanted, &programs)?;
+    let nodens = peers::find(&["nodens".to_owned()], &programs)?.0.pop();
+    if nodens.is_none() && found.iter().any(Peer::wants_lengths) {
+        found.retain(|peer| !peer.wants_lengths());
+        missing.push((
+            "echo-long".to_owned(),
+            "its answers are as long as those of nodens".to_owned(),
+        ));
+    }
     if found.is_empty() {
         bail!("none of the servers is installed");
     }
@@ -151,8 +159,8 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let services = Services::start(args.seed)?;
     let mut bench = Bench { args, stop, cpus, scratch, upstream, services, pod, questions, zones };
-    if found.iter().any(Peer::wants_lengths) {
-        bench.measure_lengths(&programs)?;
+    if let Some(nodens) = nodens.filter(|_| found.iter().any(Peer::wants_lengths)) {
+        bench.measure_lengths(&nodens)?;
     }
     let samples = experiment::measure(&bench, &found)?;
     report::write(&bench, &found, &missing, &samples)?;
@@ -234,11 +242,7 @@ impl Bench<'_> {
     }
 
     /// Asks Nodens what the zones will be asked, for the echo whose answers are as long.
-    fn measure_lengths(&mut self, programs: &Programs<'_>) -> Result<()> {
-        let (found, _) = peers::find(&["nodens".to_owned()], programs)?;
-        let nodens = found
-            .first()
-            .context("echo-long wants to know how long the responses of nodens are")?;
+    fn measure_lengths(&mut self, nodens: &Peer) -> Result<()> {
         let arrangements: Vec<_> =
             Arrangement::ALL.into_iter().filter(|of| self.zones.of(*of).is_some()).collect();
         for arrangement in arrangements {

@@ -96,8 +96,8 @@ fn one(lab: &Lab<'_>, peer: &Peer, part: &mut Part) -> Result<()> {
     if ended > QUIET {
         part.notes.push(format!("{}: took {:.1} s to end", peer.name, ended.as_secs_f64()));
     }
-    // What it wrote stays until the end of the run: ext4 passes over the inodes of 100,000 files that have just been removed
-    // one by one before it makes another, for up to five minutes, and the next server would take twice as long.
+    // What it wrote stays until the end of the run: before ext4 makes a file it passes one by one over the inodes of 100,000
+    // files that have just been removed, and the next server would take twice as long.
     Ok(())
 }
 
