@@ -1,5 +1,6 @@
 //! A cursor over the octets of a message: every read is checked, none can panic.
 
+use crate::name::NAME_LEN_MAX;
 use thiserror::Error;
 
 /// Pointers followed while one name is read: it has at most 127 labels, and who points from pointer
@@ -175,7 +176,7 @@ impl<'a> Reader<'a> {
                     emit(&[len]);
                     emit(label);
                     octets += 1 + label.len();
-                    if octets > crate::name::NAME_LEN_MAX {
+                    if octets > NAME_LEN_MAX {
                         return Err(WireError::NameTooLong(start));
                     }
                     if len == 0 {
@@ -201,9 +202,59 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether two names in a message are the same, compressed or not; false if one cannot be read.
+pub(crate) fn is_same_name(message: &[u8], one: usize, other: usize) -> bool {
+    let (mut one, mut other) = (Labels::new(message, one), Labels::new(message, other));
+    let mut octets = 0;
+    loop {
+        let (Some(label), Some(other)) = (one.next(), other.next()) else { return false };
+        octets += 1 + label.len();
+        if octets > NAME_LEN_MAX || !label.eq_ignore_ascii_case(other) {
+            return false;
+        }
+        if label.is_empty() {
+            return true;
+        }
+    }
+}
+
+/// The labels of a name, the root's at the end; the rules for pointers are those of [`Reader::name`].
+struct Labels<'m> {
+    reader: Reader<'m>,
+    run_start: usize,
+    pointers: usize,
+}
+
+impl<'m> Labels<'m> {
+    fn new(message: &'m [u8], at: usize) -> Self {
+        Self { reader: Reader::new(message, at), run_start: at, pointers: 0 }
+    }
+
+    fn next(&mut self) -> Option<&'m [u8]> {
+        loop {
+            let len = self.reader.u8("name").ok()?;
+            match len >> 6 {
+                0 => return self.reader.take(usize::from(len), "label").ok(),
+                3 => {
+                    let low = self.reader.u8("compression pointer").ok()?;
+                    let target = usize::from(len & 0x3f) << 8 | usize::from(low);
+                    self.pointers += 1;
+                    let is_earlier = target < self.run_start && target >= crate::HEADER_LEN;
+                    if !is_earlier || self.pointers > POINTERS_MAX {
+                        return None;
+                    }
+                    (self.run_start, self.reader.at) = (target, target);
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_name_with_a_pointer_is_decompressed() {
@@ -238,6 +289,28 @@ mod tests {
             }
             let mut reader = Reader::new(&message, message.len() - 2);
             assert_eq!(reader.check_name().is_ok(), fits, "{pointers}");
+            let end = message.len() - 2;
+            assert_eq!(is_same_name(&message, end, end), fits, "{pointers}");
+        }
+    }
+
+    proptest! {
+        /// Octets that are often lengths, pointers and letters.
+        #[test]
+        fn names_are_the_same_if_they_are_when_decompressed(
+            octets in prop::collection::vec(
+                prop_oneof![Just(0_u8), Just(0xc0), 0_u8..4, 10_u8..40, Just(b'a'), Just(b'A')], 20..60),
+            one in 12_usize..40,
+            other in 12_usize..40,
+        ) {
+            let name = |at| {
+                let mut name = Vec::new();
+                Reader::new(&octets, at).name(&mut name).ok()?;
+                name.make_ascii_lowercase();
+                Some(name)
+            };
+            let expected = name(one).is_some() && name(one) == name(other);
+            prop_assert_eq!(is_same_name(&octets, one, other), expected);
         }
     }
 
@@ -260,5 +333,6 @@ mod tests {
         message.push(0);
         let mut out = Vec::new();
         assert!(Reader::new(&message, 0).name(&mut out).is_err());
+        assert!(!is_same_name(&message, 0, 0));
     }
 }

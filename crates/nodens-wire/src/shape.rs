@@ -5,7 +5,7 @@ use crate::builder::Builder;
 use crate::edns::OPT_LEN;
 use crate::header::{Flags, Header};
 use crate::message::{Message, Question};
-use crate::reader::{Reader, WireError};
+use crate::reader::{Reader, WireError, is_same_name};
 use crate::record::{RecordView, Records, Section};
 use crate::types::{Rcode, Type};
 
@@ -41,6 +41,8 @@ pub fn shape(
 pub struct Traits {
     /// It has no OPT record, so that none is looked for.
     pub without_opt: bool,
+    /// Its names are compressed, so that writing it anew would gain nothing.
+    pub compressed: bool,
     /// It has answers of a zone. The zone's servers and all additional records beside them may be left
     /// out for want of room: TC says that something required is missing (RFC 2181 section 9).
     pub optional_extras: bool,
@@ -64,8 +66,10 @@ pub fn shape_as(
         // Its counts must be those of the records that are left.
         header.write_to(response);
         let limit = limit.saturating_sub(opt_len);
-        compress(response, limit)?;
-        header = Header::read(response)?;
+        if !traits.compressed {
+            compress(response, limit)?;
+            header = Header::read(response)?;
+        }
         if response.len() > limit {
             truncate(response, &mut header, limit, traits)?;
         }
@@ -230,10 +234,9 @@ impl Kept {
         header: &Header,
         dropped: &RecordView,
     ) -> Result<Self, WireError> {
-        let owner = dropped.owner(response)?;
         let (kept, _) = Self::until(response, header, |record| {
             let is_of_set = (record.section, record.rtype) == (dropped.section, dropped.rtype)
-                && record.owner(response).is_ok_and(|other| other == owner);
+                && is_same_name(response, record.owner_at, dropped.owner_at);
             is_of_set || record.owner_at == dropped.owner_at
         })?;
         Ok(kept)
@@ -257,7 +260,8 @@ pub(crate) mod tests {
     use crate::{Class, Name, Record};
     use proptest::prelude::*;
 
-    const WITHOUT_OPT: Traits = Traits { without_opt: true, optional_extras: false };
+    const WITHOUT_OPT: Traits =
+        Traits { without_opt: true, compressed: false, optional_extras: false };
 
     /// A response with so many records, without OPT.
     pub(crate) fn response(records: u8) -> Vec<u8> {
@@ -346,6 +350,15 @@ pub(crate) mod tests {
         shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
         let message = Message::parse(&bytes).unwrap();
         assert!(!message.flags.has(Flags::TC) && message.answer.len() == 20);
+    }
+
+    #[test]
+    fn a_response_that_is_compressed_is_not_written_anew() {
+        let compressed = Traits { compressed: true, ..WITHOUT_OPT };
+        let (mut one, mut other) = (response(40), response(40));
+        shape(&mut one, Rcode::NOERROR, None, 512).unwrap();
+        shape_as(&mut other, Rcode::NOERROR, None, 512, compressed).unwrap();
+        assert_eq!(one, other);
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub(crate) fn answer<S: States>(
                 additional(&mut out, &found);
             });
             let optional_extras = !matches!(found, Found::Referral { .. });
-            q.response.traits = Traits { without_opt: true, optional_extras };
+            q.response.traits = Traits { without_opt: true, compressed: true, optional_extras };
             q.response.known = known;
             Reply::Answered
         }
