@@ -245,7 +245,7 @@ impl<'b> Builder<'b> {
     /// question ends with it ([`Builder::end_of_question`]); of no meaning for a block of the root. Says
     /// whether there was room where pointers reach. Later names do not end with pointers into it.
     pub fn append(&mut self, block: &Block, name_at: u16) -> bool {
-        let start = self.out.len();
+        let (start, block) = (self.out.len(), block.parts());
         if start + block.octets().len() > POINTER_MAX {
             return false;
         }
