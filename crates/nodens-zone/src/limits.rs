@@ -135,6 +135,8 @@ pub const PREPARED_PART: u64 = 16;
 pub const PREPARED_ONE_ZONE: usize = 2;
 /// Octets that have to be left of these before another part is made: more than one has.
 pub const PREPARED_RESERVE: usize = 32 << 10;
+/// Places in which one of them may be. With as few as two, a tenth of the parts of a zone like the root had none.
+pub const PREPARED_PLACES: usize = 6;
 /// Places for such parts in one version of a zone; a power of two.
 pub const PREPARED_SLOTS_MAX: usize = 8192;
 
