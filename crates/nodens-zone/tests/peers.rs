@@ -315,16 +315,17 @@ fn ours(data: &Data, qname: &Name, qtype: Type, wants_proof: bool) -> String {
     let found = data.lookup(qname.view(), qtype);
     let proof = || {
         let proof = data.proof(qname.view(), &found);
-        let none = proof.iter().filter(|_| wants_proof).map(|set| (set.owner(), set.rtype()));
+        let none = proof.iter().filter(|_| wants_proof).filter_map(|part| part.rrset());
+        let none = none.map(|set| (set.owner(), set.rtype()));
         proofs(none)
     };
     match found {
         Found::Answer { rrset, .. } => format!("answer {}{}", set(rrset), proof()),
         Found::Cname { rrset, .. } => format!("CNAME {}{}", set(rrset), proof()),
         Found::Dname { rrset, .. } => format!("DNAME {} {:?}", rrset.owner(), rrset.first()),
-        Found::Referral { cut, ns, ds } => {
-            let ds = ds.filter(|_| wants_proof).map_or("[]".to_owned(), set);
-            format!("referral {cut} {} DS {ds}{}", set(ns), proof())
+        Found::Referral(cut) => {
+            let ds = cut.ds().filter(|_| wants_proof).map_or("[]".to_owned(), set);
+            format!("referral {} {} DS {ds}{}", cut.name(), set(cut.ns().unwrap()), proof())
         }
         Found::NoData { .. } => format!("NODATA{}", proof()),
         Found::NxDomain { .. } => format!("NXDOMAIN{}", proof()),

@@ -169,7 +169,7 @@ impl<'z> Chain<'z> {
         let mut written = [None; PROOFS_MAX];
         if let Some((name, found)) = last {
             let owners = out.data.proof(name, found);
-            let owners = owners.iter().map(|rrset| Some(rrset.owner()));
+            let owners = owners.iter().map(|part| Some(part.owner()));
             written.iter_mut().zip(owners).for_each(|(slot, owner)| *slot = owner);
         }
         let mut name = qname;
@@ -198,7 +198,7 @@ fn leave<'z>(
         Found::NoData { .. } | Found::Answer { wildcard: Some(_), .. } => false,
         Found::Several { wildcard: Some(_), .. } | Found::Cname { wildcard: Some(_), .. } => false,
         Found::Outside => return Some(End::Elsewhere).filter(|_| is_target),
-        Found::Referral { .. } => {
+        Found::Referral(_) => {
             let is_here = is_target && others.is_below(name, data.origin());
             return is_here.then_some(End::Elsewhere);
         }

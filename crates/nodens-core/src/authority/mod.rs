@@ -92,7 +92,7 @@ pub(crate) fn answer<S: States>(
                 _ => Rcode::NOERROR,
             };
             let known = known(data, (q.qname.view(), qtype), (&found, &chain), dnssec);
-            let is_referral = matches!(found, Found::Referral { .. }) && chain.is_empty();
+            let is_referral = matches!(found, Found::Referral(_)) && chain.is_empty();
             q.reply_with(rcode, !is_referral, |builder, qname| {
                 let mut out = Out::new(builder, data, dnssec);
                 if is_referral && referral(&mut out, qtype, &found) {
@@ -108,7 +108,7 @@ pub(crate) fn answer<S: States>(
                 chain.prove(&mut out, qname, Some((name, &found)));
                 additional(&mut out, &found);
             });
-            let optional_extras = !matches!(found, Found::Referral { .. });
+            let optional_extras = !matches!(found, Found::Referral(_));
             q.response.traits = Traits { without_opt: true, compressed: true, optional_extras };
             q.response.known = known;
             Reply::Answered
@@ -143,7 +143,7 @@ fn is_cut(
 ) -> bool {
     let has_servers = || data.rrsets(qname).any(|rrset| rrset.rtype() == Type::NS);
     match found {
-        Found::Referral { .. } => true,
+        Found::Referral(_) => true,
         Found::NoData { .. } if qtype == Type::DS => {
             chain.is_empty() && qname != data.origin() && has_servers()
         }
@@ -165,9 +165,10 @@ fn below(parent: Option<NameRef<'_>>) -> u8 {
 
 /// Writes a referral as it was written for other names below the same cut; false if it was not.
 fn referral<'z>(out: &mut Out<'_, '_, 'z>, qtype: Type, found: &Found<'z>) -> bool {
-    let Found::Referral { cut, .. } = found else { return false };
-    let base = (*cut, out.above(*cut));
-    out.prepared((Part::Referral, *cut), base, |out| {
+    let Found::Referral(cut) = found else { return false };
+    let cut = cut.name();
+    let base = (cut, out.above(cut));
+    out.prepared((Part::Referral, cut), base, |out| {
         write(out, base, qtype, found);
         additional(out, found);
     })
@@ -196,10 +197,12 @@ fn write<'z>(
                 out.servers();
             }
         }
-        Found::Referral { cut, ns, ds } => {
-            let owner = out.above(*cut);
-            out.alone(Section::Authority, owner, ns);
-            if let Some(ds) = ds.filter(|_| out.dnssec) {
+        Found::Referral(cut) => {
+            let owner = out.above(cut.name());
+            if let Some(ns) = cut.ns() {
+                out.alone(Section::Authority, owner, &ns);
+            }
+            if let Some(ds) = cut.ds().filter(|_| out.dnssec) {
                 out.whole(Section::Authority, owner, &ds);
             }
         }
@@ -213,7 +216,8 @@ fn write<'z>(
 /// Writes the addresses of names that what was found leads to.
 fn additional(out: &mut Out<'_, '_, '_>, found: &Found<'_>) {
     match found {
-        Found::Answer { rrset, .. } | Found::Referral { ns: rrset, .. } => out.additional(rrset),
+        Found::Answer { rrset, .. } => out.additional(rrset),
+        Found::Referral(cut) => cut.ns().iter().for_each(|ns| out.additional(ns)),
         Found::Several { rrsets, .. } => {
             for (at, rrset) in rrsets.clone().enumerate() {
                 let leads_to = |name: NameRef<'_>| {

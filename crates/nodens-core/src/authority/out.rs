@@ -2,7 +2,7 @@
 
 use crate::limits::ADDITIONAL_NAMES_MAX;
 use nodens_wire::{Block, Builder, Class, NameRef, Owner, Record, Section, Type};
-use nodens_zone::data::{Data, Found, Part, Rrset};
+use nodens_zone::data::{Data, Denial, Found, Part, Rrset};
 
 /// A response that is being written.
 pub(super) struct Out<'b, 'm, 'd> {
@@ -157,8 +157,8 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     pub(super) fn proof(&mut self, name: NameRef<'_>, found: &Found<'_>) {
         let data = self.data;
         if self.dnssec {
-            for rrset in data.proof(name, found).iter() {
-                self.proof_of(rrset);
+            for part in data.proof(name, found).iter() {
+                self.proof_of(part);
             }
         }
     }
@@ -170,23 +170,27 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
         found: &Found<'_>,
         written: &mut [Option<NameRef<'d>>],
     ) {
-        for rrset in self.data.proof(name, found).iter() {
-            let owner = Some(rrset.owner());
+        for part in self.data.proof(name, found).iter() {
+            let owner = Some(part.owner());
             if written.contains(&owner) {
                 continue;
             }
             if let Some(free) = written.iter_mut().find(|slot| slot.is_none()) {
                 *free = owner;
             }
-            self.proof_of(rrset);
+            self.proof_of(part);
         }
     }
 
-    fn proof_of(&mut self, rrset: Rrset<'d>) {
-        let owner = rrset.owner();
-        let part = (Part::Proof, owner);
-        if !self.prepared_at_origin(part, |out| out.rrset(Section::Authority, owner, &rrset)) {
-            self.rrset(Section::Authority, owner, &rrset);
+    fn proof_of(&mut self, part: Denial<'d>) {
+        if !self.prepared_at_origin((Part::Proof, part.owner()), |out| out.write_proof_of(part)) {
+            self.write_proof_of(part);
+        }
+    }
+
+    fn write_proof_of(&mut self, part: Denial<'d>) {
+        if let Some(rrset) = part.rrset() {
+            self.rrset(Section::Authority, part.owner(), &rrset);
         }
     }
 
@@ -246,7 +250,7 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     }
 
     fn is_below_a_cut(&self, name: NameRef<'_>) -> bool {
-        matches!(self.data.lookup(name, Type::A), Found::Referral { .. })
+        matches!(self.data.lookup(name, Type::A), Found::Referral(_))
     }
 
     /// Writes the addresses of a name, if it lies in this zone.

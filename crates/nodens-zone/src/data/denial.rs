@@ -3,35 +3,65 @@
 
 use super::key::{Key, Place};
 use super::lookup::{Gap, wildcard_name};
+use super::node::Node;
 use super::rrset::Rrset;
 use super::trie::Entry;
 use super::{Data, Found};
 use crate::limits::{NSEC_STEPS, NSEC3_ITERATIONS_MAX};
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{NameRef, Type};
+use nodens_wire::{Class, NameRef, Type};
 use sha1::{Digest, Sha1};
+use std::fmt;
 
 /// NSEC or NSEC3 RRsets, each once. They belong into the authority section with their signatures.
 #[derive(Clone, Debug, Default)]
 pub struct Proof<'z> {
-    rrsets: [Option<Rrset<'z>>; 3],
+    parts: [Option<Denial<'z>>; 3],
 }
 
 impl<'z> Proof<'z> {
     /// The RRsets.
-    pub fn iter(&self) -> impl Iterator<Item = Rrset<'z>> + use<'z> {
-        self.rrsets.into_iter().flatten()
+    pub fn iter(&self) -> impl Iterator<Item = Denial<'z>> + use<'z> {
+        self.parts.into_iter().flatten()
     }
 
-    fn push(&mut self, rrset: Option<Rrset<'z>>) {
-        let Some(rrset) = rrset else { return };
-        for slot in &mut self.rrsets {
+    fn push(&mut self, part: Option<Denial<'z>>) {
+        let Some(part) = part else { return };
+        for slot in &mut self.parts {
             match slot {
-                Some(other) if other.owner() == rrset.owner() => return,
+                Some(other) if other.owner() == part.owner() => return,
                 Some(_) => {}
-                None => return *slot = Some(rrset),
+                None => return *slot = Some(part),
             }
         }
+    }
+}
+
+/// An NSEC or NSEC3 RRset.
+///
+/// Which one it is is known before its records are looked for: a response that has it prepared needs nothing of them.
+#[derive(Clone, Copy)]
+pub struct Denial<'z> {
+    node: &'z Node,
+    rtype: Type,
+    class: Class,
+}
+
+impl fmt::Debug for Denial<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Denial({} {})", self.owner(), self.rtype)
+    }
+}
+
+impl<'z> Denial<'z> {
+    /// The name it belongs to.
+    pub fn owner(&self) -> NameRef<'z> {
+        self.node.owner()
+    }
+
+    /// The RRset.
+    pub fn rrset(&self) -> Option<Rrset<'z>> {
+        self.node.set(self.rtype, self.class)
     }
 }
 
@@ -147,15 +177,19 @@ impl Data {
                 proof.push(self.nsec_in(qname, *gap));
                 proof.push(self.nsec_of_wildcard(*closest_encloser));
             }
-            Found::Referral { cut, ds: None, .. } => proof.push(self.rrset(*cut, Type::NSEC)),
-            Found::Referral { .. } | Found::Dname { .. } | Found::Outside => {}
+            Found::Referral(cut) if cut.ds().is_none() => {
+                let entry = self.entry(&self.names, cut.name());
+                let node = entry.map(|entry| entry.node).filter(|node| node.has(Type::NSEC));
+                proof.push(node.map(|node| self.nsec(node)));
+            }
+            Found::Referral(_) | Found::Dname { .. } | Found::Outside => {}
         }
         proof
     }
 
     /// The NSEC record of `name`, or else the one that covers it: of the last name before it that has
     /// one, not counting names below a cut.
-    pub fn nsec_before(&self, name: NameRef<'_>) -> Option<Rrset<'_>> {
+    pub fn nsec_before(&self, name: NameRef<'_>) -> Option<Denial<'_>> {
         let origin = self.origin();
         let place = Place::new(name, origin)?;
         let walk = self.names.walk(&place, origin);
@@ -167,31 +201,35 @@ impl Data {
     }
 
     /// The NSEC record that covers a name which does not exist.
-    fn nsec_in(&self, name: NameRef<'_>, gap: Gap) -> Option<Rrset<'_>> {
+    fn nsec_in(&self, name: NameRef<'_>, gap: Gap) -> Option<Denial<'_>> {
         let key = Key::new(name, self.origin())?;
         self.nsec_at_or_before(self.names.before(&key, (gap.common, gap.is_behind))?)
     }
 
     /// The NSEC record that covers the wildcard right below a name.
-    fn nsec_of_wildcard(&self, encloser: NameRef<'_>) -> Option<Rrset<'_>> {
-        let node = self.prepared.covering((encloser, self.count), || {
+    fn nsec_of_wildcard(&self, encloser: NameRef<'_>) -> Option<Denial<'_>> {
+        let find = || {
             let mut buffer = [0; NAME_LEN_MAX];
-            let set = self.nsec_before(wildcard_name(encloser, &mut buffer)?)?;
-            let place = Place::new(set.owner(), self.origin())?;
-            self.names.get(&place).map(|entry| entry.node.clone())
-        });
-        match node {
-            Some(node) => node.set(Type::NSEC, self.class),
-            None => self.nsec_before(wildcard_name(encloser, &mut [0; NAME_LEN_MAX])?),
+            self.nsec_before(wildcard_name(encloser, &mut buffer)?)
+        };
+        let prepared =
+            self.prepared.covering((encloser, self.count), || find().map(|nsec| nsec.node.clone()));
+        match prepared {
+            Some(node) => Some(self.nsec(node)),
+            None => find(),
         }
+    }
+
+    fn nsec<'z>(&self, node: &'z Node) -> Denial<'z> {
+        Denial { node, rtype: Type::NSEC, class: self.class }
     }
 
     /// The NSEC record of the last name before this one that has one, not counting names below a cut;
     /// nothing for the origin.
-    pub(crate) fn nsec_behind(&self, name: NameRef<'_>) -> Option<Rrset<'_>> {
-        let set = self.nsec_before(name)?;
-        if set.owner() != name {
-            return Some(set);
+    pub(crate) fn nsec_behind(&self, name: NameRef<'_>) -> Option<Denial<'_>> {
+        let nsec = self.nsec_before(name)?;
+        if nsec.owner() != name {
+            return Some(nsec);
         }
         let key = Key::new(name, self.origin())?;
         self.nsec_at_or_before(self.names.before(&key, (key.len(), false))?)
@@ -205,11 +243,12 @@ impl Data {
         before.or_else(|| self.hashed.last())?.node.set(Type::NSEC3, self.class)
     }
 
-    fn nsec_at_or_before<'z>(&'z self, entry: Entry<'z>) -> Option<Rrset<'z>> {
+    fn nsec_at_or_before<'z>(&'z self, entry: Entry<'z>) -> Option<Denial<'z>> {
         let mut entry = entry;
         for _ in 0..NSEC_STEPS {
-            if let Some(set) = entry.node.set(Type::NSEC, self.class) {
-                return Some(set);
+            // Its last RRset but one lies far behind its name.
+            if self.prepared.proves(entry.node.owner()) || entry.node.has(Type::NSEC) {
+                return Some(self.nsec(entry.node));
             }
             let key = Key::new(entry.node.owner(), self.origin())?;
             entry = self.names.before(&key, (key.len(), false))?;
@@ -250,7 +289,9 @@ impl Data {
                 let wildcard = proven.and_then(|above| wildcard_name(above, &mut buffer));
                 proof.push(wildcard.and_then(|name| self.nsec3(params, name).cover()));
             }
-            Found::Referral { cut, ds: None, .. } => self.prove_name(params, *cut, &mut proof),
+            Found::Referral(cut) if cut.ds().is_none() => {
+                self.prove_name(params, cut.name(), &mut proof);
+            }
             _ => {}
         }
         proof
@@ -302,15 +343,16 @@ impl Data {
             let set = entry.node.set(Type::NSEC3, self.class);
             set.and_then(|set| Params::read(set.first())).as_ref() == Some(params)
         };
+        let nsec3 = |node| Denial { node, rtype: Type::NSEC3, class: self.class };
         if let Some(hit) = walk.hit.filter(is_ours) {
-            return hit.node.set(Type::NSEC3, self.class).map(Nsec3::Matching);
+            return Some(Nsec3::Matching(nsec3(hit.node)));
         }
         let mut next = self.hashed.before(&place.key, (walk.common, walk.is_behind));
         // The last one covers what comes before the first.
         for _ in 0..NSEC_STEPS {
             let entry = next.or_else(|| self.hashed.last())?;
             if is_ours(&entry) {
-                return entry.node.set(Type::NSEC3, self.class).map(Nsec3::Covering);
+                return Some(Nsec3::Covering(nsec3(entry.node)));
             }
             let place = Place::new(entry.node.owner(), origin)?;
             next = self.hashed.before(&place.key, (place.key.len(), false));
@@ -320,21 +362,21 @@ impl Data {
 }
 
 enum Nsec3<'z> {
-    Matching(Rrset<'z>),
-    Covering(Rrset<'z>),
+    Matching(Denial<'z>),
+    Covering(Denial<'z>),
     None,
 }
 
 impl<'z> Nsec3<'z> {
-    fn matching(self) -> Option<Rrset<'z>> {
-        if let Self::Matching(rrset) = self { Some(rrset) } else { None }
+    fn matching(self) -> Option<Denial<'z>> {
+        if let Self::Matching(part) = self { Some(part) } else { None }
     }
 
-    fn either(self) -> Option<Rrset<'z>> {
-        if let Self::Matching(rrset) | Self::Covering(rrset) = self { Some(rrset) } else { None }
+    fn either(self) -> Option<Denial<'z>> {
+        if let Self::Matching(part) | Self::Covering(part) = self { Some(part) } else { None }
     }
 
-    fn cover(self) -> Option<Rrset<'z>> {
-        if let Self::Covering(rrset) = self { Some(rrset) } else { None }
+    fn cover(self) -> Option<Denial<'z>> {
+        if let Self::Covering(part) = self { Some(part) } else { None }
     }
 }

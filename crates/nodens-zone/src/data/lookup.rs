@@ -10,7 +10,8 @@ use super::node::Node;
 use super::rrset::{Rrset, Rrsets, name_in};
 use super::trie::{Entry, Flags};
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{NameRef, Type};
+use nodens_wire::{Class, NameRef, Type};
+use std::fmt;
 
 /// What a zone has for a question.
 #[derive(Clone, Debug)]
@@ -46,14 +47,7 @@ pub enum Found<'z> {
         target: NameRef<'z>,
     },
     /// Another zone begins at the name or above it.
-    Referral {
-        /// Where it begins.
-        cut: NameRef<'z>,
-        /// Its servers. [`Data::rrset`] has their addresses, if they lie in the zone or below a cut.
-        ns: Rrset<'z>,
-        /// The hashes of its keys.
-        ds: Option<Rrset<'z>>,
-    },
+    Referral(Cut<'z>),
     /// The name exists, or a wildcard stands for it, or there are names below it; but it has nothing
     /// of the type.
     NoData {
@@ -69,6 +63,39 @@ pub enum Found<'z> {
     },
     /// The name does not lie in the zone.
     Outside,
+}
+
+/// Where another zone begins.
+///
+/// What there is beside its name is looked for when it is asked for: a referral that was written for an earlier query
+/// needs nothing of it.
+#[derive(Clone, Copy)]
+pub struct Cut<'z> {
+    node: &'z Node,
+    class: Class,
+}
+
+impl<'z> Cut<'z> {
+    /// The name.
+    pub fn name(&self) -> NameRef<'z> {
+        self.node.owner()
+    }
+
+    /// The servers of the other zone. [`Data::rrset`] has their addresses, if they lie in this zone or below a cut.
+    pub fn ns(&self) -> Option<Rrset<'z>> {
+        self.node.set(Type::NS, self.class)
+    }
+
+    /// The hashes of its keys.
+    pub fn ds(&self) -> Option<Rrset<'z>> {
+        self.node.set(Type::DS, self.class)
+    }
+}
+
+impl fmt::Debug for Cut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cut({})", self.name())
+    }
 }
 
 /// Between which names one that does not exist would be.
@@ -88,9 +115,7 @@ impl<'z> Found<'z> {
             | Self::Several { wildcard, .. }
             | Self::Cname { wildcard, .. }
             | Self::NoData { wildcard } => *wildcard,
-            Self::Dname { .. } | Self::Referral { .. } | Self::NxDomain { .. } | Self::Outside => {
-                None
-            }
+            Self::Dname { .. } | Self::Referral(_) | Self::NxDomain { .. } | Self::Outside => None,
         }
     }
 }
@@ -109,10 +134,10 @@ impl Data {
         }
         if let Some(Entry { flags, node }) = walk.hit {
             // The parent answers for DS (RFC 4035 section 3.1.4.1).
-            let referral = flags.has(Flags::CUT) && qtype != Type::DS;
-            return match referral.then(|| self.referral(node)).flatten() {
-                Some(referral) => referral,
-                None => self.at(node, qtype, None),
+            return if flags.has(Flags::CUT) && qtype != Type::DS {
+                self.referral(node)
+            } else {
+                self.at(node, qtype, None)
             };
         }
         let Some(encloser) = self.names.encloser(&place.key, walk.common, origin) else {
@@ -138,16 +163,14 @@ impl Data {
     /// What there is below a name that hides it. NS records win where DNAME stands beside them.
     fn hidden<'z>(&self, upper: Entry<'z>) -> Option<Found<'z>> {
         if upper.flags.has(Flags::CUT) {
-            return self.referral(upper.node);
+            return Some(self.referral(upper.node));
         }
         let rrset = upper.node.set(Type::DNAME, self.class)?;
         Some(Found::Dname { rrset, target: name_in(rrset.first(), 0)? })
     }
 
-    fn referral<'z>(&self, node: &'z Node) -> Option<Found<'z>> {
-        let ns = node.set(Type::NS, self.class)?;
-        let ds = node.set(Type::DS, self.class);
-        Some(Found::Referral { cut: node.owner(), ns, ds })
+    fn referral<'z>(&self, node: &'z Node) -> Found<'z> {
+        Found::Referral(Cut { node, class: self.class })
     }
 
     /// What a name has that exists.

@@ -40,11 +40,11 @@ mod tests;
 
 pub(crate) use check::META_TYPES;
 pub use check::{Incomplete, Refused};
-pub use denial::Proof;
+pub use denial::{Denial, Proof};
 pub(crate) use denial::{HASH_LEN, hashed_name, plain_hash};
 pub use difference::{Conflict, Difference};
 pub use edit::{Edit, Ordered};
-pub use lookup::{Found, Gap};
+pub use lookup::{Cut, Found, Gap};
 pub use prepared::Part;
 pub use rrset::{Rrset, RrsetRecords, Rrsets};
 pub(crate) use rrset::{is_same, name_in};

@@ -172,6 +172,11 @@ impl Prepared {
         None
     }
 
+    /// Whether the RRset with which a name proves something was asked for before.
+    pub(super) fn proves(&self, owner: NameRef<'_>) -> bool {
+        self.get(&(owner.as_wire().as_ptr() as usize, Part::Proof, true)).is_some()
+    }
+
     /// The node whose NSEC record covers the wildcard right below a name of the zone.
     pub(super) fn covering(
         &self,

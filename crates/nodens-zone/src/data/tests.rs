@@ -52,8 +52,9 @@ fn ask(data: &Data, qname: &str, qtype: Type) -> String {
         }
         Found::Cname { target, wildcard, .. } => format!("CNAME {target}{}", suffix(wildcard)),
         Found::Dname { rrset, target } => format!("{} DNAME {target}", rrset.owner()),
-        Found::Referral { cut, ns, ds } => {
-            format!("referral {cut} NSx{} DS {}", ns.count(), ds.is_some())
+        Found::Referral(cut) => {
+            let (ns, ds) = (cut.ns().unwrap(), cut.ds());
+            format!("referral {} NSx{} DS {}", cut.name(), ns.count(), ds.is_some())
         }
         Found::NoData { wildcard } => format!("NODATA{}", suffix(wildcard)),
         Found::NxDomain { closest_encloser, .. } => format!("NXDOMAIN below {closest_encloser}"),

@@ -17,7 +17,7 @@ fn proof(data: &Data, qname: &str, qtype: Type) -> Vec<String> {
     let qname = name(qname);
     let found = data.lookup(qname.view(), qtype);
     let owners = data.proof(qname.view(), &found);
-    owners.iter().map(|set| set.owner().to_string()).collect()
+    owners.iter().map(|part| part.owner().to_string()).collect()
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn hashed_zone(lines: &[String], opt_out: bool) -> Option<Data> {
         // What lies at a cut or above it exists; what lies below does not.
         let found = plain.lookup(owner.view(), Type::TXT);
         let insecure = match found {
-            Found::Referral { cut, ds, .. } if cut == owner.view() => opt_out && ds.is_none(),
-            Found::Referral { .. } | Found::Dname { .. } => true,
+            Found::Referral(cut) if cut.name() == owner.view() => opt_out && cut.ds().is_none(),
+            Found::Referral(_) | Found::Dname { .. } => true,
             _ => false,
         };
         let mut above = (!insecure).then(|| owner.view());
@@ -191,8 +191,8 @@ fn is_proven(qname: NameRef<'_>, found: &Found<'_>, verifier: &Verifier<'_>) -> 
                 && (encloser != Some(*closest_encloser)
                     || verifier.covers(wildcard(*closest_encloser).view()))
         }
-        Found::Referral { cut, ds: None, .. } => {
-            verifier.matches(*cut) || verifier.encloser(*cut).is_some()
+        Found::Referral(cut) if cut.ds().is_none() => {
+            verifier.matches(cut.name()) || verifier.encloser(cut.name()).is_some()
         }
         _ => verifier.spans.is_empty(),
     }
@@ -229,7 +229,8 @@ proptest! {
             for qtype in [Type::A, Type::DS, Type::TXT] {
                 let found = data.lookup(qname.view(), qtype);
                 let proof = data.proof(qname.view(), &found);
-                let spans = proof.iter().map(|set| {
+                let spans = proof.iter().map(|part| {
+                    let set = part.rrset().unwrap();
                     let first = set.owner().labels().next().unwrap().to_vec();
                     let mut buffer = [0; NAME_LEN_MAX];
                     let next = set.first()[7..27].first_chunk().unwrap();

@@ -179,6 +179,10 @@ impl Twig {
                 let twigs = TWIGS_IN_LINES.iter().filter_map(|at| branch.twigs().get(*at));
                 twigs.for_each(|twig| _ = black_box(matches!(twig, Self::Nothing)));
             }
+            // Referrals are prepared as a rule, and need the name alone.
+            Self::Leaf(flags, node) if flags.has(Flags::CUT) => {
+                _ = black_box(node.octets().first().copied());
+            }
             Self::Leaf(_, node) => {
                 let octets = OCTETS_IN_LINES.iter().filter_map(|at| node.octets().get(*at));
                 octets.chain(node.octets().last()).for_each(|octet| _ = black_box(*octet));
