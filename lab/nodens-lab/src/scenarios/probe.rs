@@ -2,13 +2,23 @@
 
 use anyhow::{Context, Result, bail};
 use lab_load::rng::Stream;
+use lab_sys::batch::Batch;
 use nodens_wire::{Builder, Class, Flags, Header, Name, Rcode, Records, Section, Type};
+use std::collections::VecDeque;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Queries of one round, at most: an octet of the ID counts them.
 const ROUND_MAX: usize = 256;
 const ROUND_MIN: usize = 16;
+/// Datagrams that are sent or received with one call.
+const BATCH: usize = 64;
+/// Octets of a query: header, name, type and class.
+const QUERY_LEN: usize = 12 + 255 + 4;
+/// Octets of an answer that are read.
+const ANSWER_LEN: usize = 4_096;
 /// How long the answers of one round are waited for.
 const ANSWER_MAX: Duration = Duration::from_millis(100);
 /// Between two rounds while most is not served.
@@ -17,7 +27,8 @@ pub(super) const PAUSE: Duration = Duration::from_millis(20);
 /// Asks one server.
 pub(super) struct Probe {
     socket: UdpSocket,
-    buffer: Vec<u8>,
+    queries: Batch,
+    answers: Batch,
     round: u8,
 }
 
@@ -26,7 +37,9 @@ impl Probe {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.connect(server).with_context(|| format!("cannot ask {server}"))?;
         socket.set_read_timeout(Some(ANSWER_MAX))?;
-        Ok(Self { socket, buffer: vec![0; 4_096], round: 0 })
+        let queries = Batch::connected(BATCH, QUERY_LEN);
+        let answers = Batch::connected(BATCH, ANSWER_LEN);
+        Ok(Self { socket, queries, answers, round: 0 })
     }
 
     /// Asks for these names; which of them had an answer that `accept` takes.
@@ -38,32 +51,54 @@ impl Probe {
     ) -> Result<Vec<bool>> {
         self.round = self.round.wrapping_add(1);
         let mut served = vec![false; names.len()];
-        let (mut out, mut sent) = (Vec::new(), 0);
-        for (at, name) in names.iter().enumerate().take(ROUND_MAX) {
-            let id = u16::from_be_bytes([self.round, at as u8]);
-            Builder::new(&mut out, id, Flags::default()).question(name.view(), qtype, Class::IN);
-            // Refused while no process listens yet.
-            sent += usize::from(self.socket.send(&out).is_ok());
-        }
-        while sent > 0 {
-            // Nothing in time, or nothing listens.
-            let Ok(len) = self.socket.recv(&mut self.buffer) else { break };
-            let message = self.buffer.get(..len).unwrap_or_default();
-            let Ok(header) = Header::read(message) else { continue };
-            let [round, at] = header.id.to_be_bytes();
-            if round != self.round {
-                continue;
-            }
-            sent -= 1;
-            let is_good = header.flags.rcode() == Rcode::NOERROR
-                && header.flags.has(Flags::AA)
-                && header.counts.get(1).is_some_and(|answers| *answers > 0)
-                && accept(message);
-            if let Some(served) = served.get_mut(usize::from(at)) {
-                *served |= is_good;
+        let mut waiting = self.send(names, qtype);
+        // Ends when nothing came in time, or nothing listens.
+        while waiting > 0 && self.receive().is_ok() {
+            for message in (0..self.answers.len()).map(|at| self.answers.get(at)) {
+                let Ok(header) = Header::read(message) else { continue };
+                let [round, at] = header.id.to_be_bytes();
+                if round != self.round {
+                    continue;
+                }
+                waiting = waiting.saturating_sub(1);
+                let is_good = header.flags.rcode() == Rcode::NOERROR
+                    && header.flags.has(Flags::AA)
+                    && header.counts.get(1).is_some_and(|answers| *answers > 0)
+                    && accept(message);
+                if let Some(served) = served.get_mut(usize::from(at)) {
+                    *served |= is_good;
+                }
             }
         }
         Ok(served)
+    }
+
+    /// Sends a query for each name; how many left.
+    fn send(&mut self, names: &[Name], qtype: Type) -> usize {
+        let (mut out, mut sent, mut at) = (Vec::new(), 0, 0_u8);
+        for names in names.chunks(BATCH).take(ROUND_MAX / BATCH) {
+            self.queries.clear();
+            for name in names {
+                let id = u16::from_be_bytes([self.round, at]);
+                let mut builder = Builder::new(&mut out, id, Flags::default());
+                builder.question(name.view(), qtype, Class::IN);
+                self.queries.push(&out);
+                at = at.wrapping_add(1);
+            }
+            let mut first = 0;
+            while first < self.queries.len() {
+                // Refused while no process listens yet.
+                let taken = self.queries.send(self.socket.as_fd(), first).unwrap_or_default();
+                (sent, first) = (sent + taken, first + taken.max(1));
+            }
+        }
+        sent
+    }
+
+    /// Waits for answers, and takes those that are there.
+    fn receive(&mut self) -> io::Result<()> {
+        self.socket.peek(&mut [0])?;
+        self.answers.receive(self.socket.as_fd()).map(drop)
     }
 
     /// Whether it answers for this name with an address that `accept` takes, by its last two octets.
@@ -85,7 +120,7 @@ fn last_octets(message: &[u8]) -> Option<u16> {
 /// Names that are asked for until all of them were answered once, in a random order.
 pub(super) struct Sweep {
     probe: Probe,
-    left: Vec<Name>,
+    left: VecDeque<Name>,
     round: usize,
 }
 
@@ -95,7 +130,7 @@ impl Sweep {
         for at in (1..names.len()).rev() {
             names.swap(at, random.below(at + 1));
         }
-        Ok(Self { probe: Probe::new(server)?, left: names, round: ROUND_MIN })
+        Ok(Self { probe: Probe::new(server)?, left: names.into(), round: ROUND_MIN })
     }
 
     /// Names that were not answered yet.
@@ -105,19 +140,13 @@ impl Sweep {
 
     /// Asks for some of them, for more the next time if most were answered. Gives whether to go on at once.
     pub(super) fn step(&mut self) -> Result<bool> {
-        let asked = self.left.split_off(self.left.len().saturating_sub(self.round));
+        let again = self.round.min(self.left.len());
+        let asked: Vec<Name> = self.left.drain(..again).collect();
         let served = self.probe.ask(&asked, Type::A, |_| true)?;
         let count = served.iter().filter(|served| **served).count();
-        let again = asked.iter().len();
-        let mut waiting: Vec<_> = asked
-            .into_iter()
-            .zip(served)
-            .filter(|(_, served)| !served)
-            .map(|(name, _)| name)
-            .collect();
+        let waiting = asked.into_iter().zip(served).filter(|(_, served)| !served);
         // Others first: one that takes long must not stand for all.
-        waiting.append(&mut self.left);
-        self.left = waiting;
+        self.left.extend(waiting.map(|(name, _)| name));
         let is_quick = count * 10 >= again * 9;
         self.round = if is_quick { self.round * 2 } else { self.round / 2 };
         self.round = self.round.clamp(ROUND_MIN, ROUND_MAX);
