@@ -104,7 +104,7 @@ impl Response {
     ///
     /// Not for the hot path: it allocates per record.
     pub fn edit(&mut self, change: impl FnOnce(&mut Message)) -> Result<(), WireError> {
-        (self.traits.without_opt, self.traits.compressed) = (false, false);
+        (self.traits.without_opt, self.traits.gain_max) = (false, None);
         let mut message = Message::parse(&self.wire)?;
         change(&mut message);
         message.write(&mut self.wire)

@@ -41,8 +41,8 @@ pub fn shape(
 pub struct Traits {
     /// It has no OPT record, so that none is looked for.
     pub without_opt: bool,
-    /// Its names are compressed, so that writing it anew would gain nothing.
-    pub compressed: bool,
+    /// How many octets writing it anew gains at most, where that is known: its names are compressed but for these.
+    pub gain_max: Option<u8>,
     /// It has answers of a zone. The zone's servers and all additional records beside them may be left
     /// out for want of room: TC says that something required is missing (RFC 2181 section 9).
     pub optional_extras: bool,
@@ -66,7 +66,7 @@ pub fn shape_as(
         // Its counts must be those of the records that are left.
         header.write_to(response);
         let limit = limit.saturating_sub(opt_len);
-        if !traits.compressed {
+        if may_gain(response, &header, limit, traits)? {
             compress(response, limit)?;
             header = Header::read(response)?;
         }
@@ -106,6 +106,22 @@ fn remove_opt(response: &mut Vec<u8>, header: &mut Header) -> Result<(), WireErr
     Ok(())
 }
 
+/// Whether the response may be whole if it is written anew, and is not as it is.
+fn may_gain(
+    response: &[u8],
+    header: &Header,
+    limit: usize,
+    traits: Traits,
+) -> Result<bool, WireError> {
+    let Some(gain) = traits.gain_max else { return Ok(true) };
+    let is_whole = |limit| {
+        let (_, dropped) = Kept::until(response, header, |record| record.end() > limit)?;
+        dropped.map_or(Ok(true), |dropped| is_whole_without(response, header, &dropped, traits))
+    };
+    // Most that are too long are so by far.
+    Ok(is_whole(limit + usize::from(gain))? && !is_whole(limit)?)
+}
+
 /// Writes the response anew with name compression, so that as much as possible fits: it may have
 /// come from an upstream that does not compress. What comes after the first record that does not
 /// fit is not looked at.
@@ -143,12 +159,7 @@ fn truncate(
 ) -> Result<(), WireError> {
     let (mut kept, dropped) = Kept::until(response, header, |record| record.end() > limit)?;
     if let Some(dropped) = dropped {
-        let [_, answers, ..] = header.counts;
-        let is_whole = match answers {
-            0 => is_spare_in_referral(response, &dropped)?,
-            _ => traits.optional_extras && are_extras(response, &dropped)?,
-        };
-        if is_whole {
+        if is_whole_without(response, header, &dropped, traits)? {
             // Only a response with TC may have a part of an RRset.
             kept = Kept::before_set_of(response, header, &dropped)?;
         } else {
@@ -158,6 +169,21 @@ fn truncate(
     response.truncate(kept.end.max(HEADER_LEN));
     header.counts = kept.counts;
     Ok(())
+}
+
+/// Whether the response is whole without the record and all behind it.
+fn is_whole_without(
+    response: &[u8],
+    header: &Header,
+    first: &RecordView,
+    traits: Traits,
+) -> Result<bool, WireError> {
+    let [_, answers, ..] = header.counts;
+    match answers {
+        0 => is_spare_in_referral(response, first),
+        _ if traits.optional_extras => are_extras(response, first),
+        _ => Ok(false),
+    }
 }
 
 /// Whether a referral is whole without the record: the address of a server that is not below the
@@ -177,16 +203,19 @@ fn is_spare_in_referral(response: &[u8], record: &RecordView) -> Result<bool, Wi
 fn are_extras(response: &[u8], first: &RecordView) -> Result<bool, WireError> {
     for record in Records::of(response)? {
         let record = record?;
-        let is_extra = match record.section {
-            Section::Answer => false,
-            Section::Authority => covered(response, &record) == Type::NS,
-            Section::Additional => true,
-        };
-        if record.owner_at >= first.owner_at && !is_extra {
+        if record.owner_at >= first.owner_at && !is_extra(response, &record) {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+fn is_extra(response: &[u8], record: &RecordView) -> bool {
+    match record.section {
+        Section::Answer => false,
+        Section::Authority => covered(response, record) == Type::NS,
+        Section::Additional => true,
+    }
 }
 
 /// The type of the record, or that of the RRset which it signs.
@@ -261,7 +290,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     const WITHOUT_OPT: Traits =
-        Traits { without_opt: true, compressed: false, optional_extras: false };
+        Traits { without_opt: true, gain_max: None, optional_extras: false };
 
     /// A response with so many records, without OPT.
     pub(crate) fn response(records: u8) -> Vec<u8> {
@@ -354,11 +383,58 @@ pub(crate) mod tests {
 
     #[test]
     fn a_response_that_is_compressed_is_not_written_anew() {
-        let compressed = Traits { compressed: true, ..WITHOUT_OPT };
+        let compressed = Traits { gain_max: Some(0), ..WITHOUT_OPT };
         let (mut one, mut other) = (response(40), response(40));
         shape(&mut one, Rcode::NOERROR, None, 512).unwrap();
         shape_as(&mut other, Rcode::NOERROR, None, 512, compressed).unwrap();
         assert_eq!(one, other);
+    }
+
+    /// An answer and as many servers of a zone, with compression or not, and a denial behind them.
+    fn proven(compress: bool, servers: u8) -> Vec<u8> {
+        let mut message = Message::parse(&response(1)).unwrap();
+        let record = |rtype, rdata: &[u8]| Record {
+            owner: Name::parse("a.long.name.of.a.zone").unwrap(),
+            rtype,
+            rdata: rdata.to_vec(),
+            ..message.answer[0].clone()
+        };
+        let servers = (0..servers).map(|_| record(Type::NS, b"\x02ns\0"));
+        message.authority = servers.chain([record(Type::NSEC, b"\x01b\0\0\x01\x40")]).collect();
+        let mut bytes = Vec::new();
+        message.write(&mut bytes).unwrap();
+        if !compress {
+            let (counts, end) = (bytes[..HEADER_LEN].to_vec(), response(0).len());
+            bytes.truncate(end);
+            bytes[..HEADER_LEN].copy_from_slice(&counts);
+            for record in message.answer.iter().chain(&message.authority) {
+                bytes.extend(record.owner.as_wire());
+                bytes.extend([record.rtype.0.to_be_bytes(), [0, 1], [0, 0], [0, 60]].concat());
+                bytes.extend((record.rdata.len() as u16).to_be_bytes());
+                bytes.extend(&record.rdata);
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_is_compressed_but_for_some_octets_is_written_anew_if_these_are_enough() {
+        let (whole, gained) = (proven(false, 3), proven(true, 3));
+        let gain = (whole.len() - gained.len()) as u8;
+        for (limit, gain_max, is_cut) in [
+            (whole.len(), gain, false),
+            (whole.len() - 1, gain, false),
+            (gained.len(), gain, false),
+            (gained.len(), gain - 1, true),
+            (gained.len() - 1, gain, true),
+        ] {
+            let mut bytes = whole.clone();
+            let traits = Traits { gain_max: Some(gain_max), ..WITHOUT_OPT };
+            shape_as(&mut bytes, Rcode::NOERROR, None, limit, traits).unwrap();
+            let message = Message::parse(&bytes).unwrap();
+            assert_eq!(message.flags.has(Flags::TC), is_cut, "{limit} {gain_max}");
+            assert_eq!(message.authority.len() == 4, !is_cut, "{limit} {gain_max}");
+        }
     }
 
     #[test]

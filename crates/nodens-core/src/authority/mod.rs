@@ -109,7 +109,8 @@ pub(crate) fn answer<S: States>(
                 additional(&mut out, &found);
             });
             let optional_extras = !matches!(found, Found::Referral(_));
-            q.response.traits = Traits { without_opt: true, compressed: true, optional_extras };
+            let gain_max = is_referral.then(|| octets_below(data.origin(), q.qname.view()));
+            q.response.traits = Traits { without_opt: true, gain_max, optional_extras };
             q.response.known = known;
             Reply::Answered
         }
@@ -156,6 +157,13 @@ fn is_cut(
 fn lacks_beside_dname(data: &Data, name: NameRef<'_>, found: &Found<'_>) -> bool {
     matches!(found, Found::NoData { .. })
         && matches!(data.lookup(name, Type::DNAME), Found::Answer { .. })
+}
+
+/// Octets of a name in front of another that it ends with. Those of the qname are what a referral that was written
+/// for other names may have once more: it leads to the rest of the qname alone.
+fn octets_below(upper: NameRef<'_>, name: NameRef<'_>) -> u8 {
+    let octets = name.as_wire().len().saturating_sub(upper.as_wire().len());
+    u8::try_from(octets).unwrap_or(u8::MAX)
 }
 
 /// Octets of that name.

@@ -435,3 +435,42 @@ fn servers_and_addresses_without_room_set_no_tc_from_the_zone_and_from_the_cache
         assert!(bench.ask("many.example.org. MX").flags.has(Flags::TC), "{round}");
     }
 }
+
+/// A query with DO from a client that takes so many octets.
+fn request_up_to(question: &str, udp_size: u16) -> Vec<u8> {
+    let mut request = crate::testing::request(question);
+    let edns = nodens_wire::shape::ResponseEdns { udp_size, flags: 0x8000, options: &[] };
+    nodens_wire::shape::shape(&mut request, nodens_wire::Rcode::NOERROR, Some(edns), 512).unwrap();
+    request
+}
+
+#[test]
+fn tc_is_not_set_while_all_has_room_when_it_is_written_anew() {
+    let (long, sig) = ("l".repeat(50), "A".repeat(400));
+    let mut zone = SIGNED.to_owned();
+    for owner in [&format!("b.{long}"), &format!("z.b.{long}"), &format!("cut.{long}")] {
+        let rrsig = format!("RRSIG NSEC 8 5 300 20300101000000 20200101000000 1 @ {sig}");
+        _ = writeln!(zone, "{owner} NSEC ns NS RRSIG NSEC\n{owner} {rrsig}");
+    }
+    for server in 0..12 {
+        let name = format!("server-{server}.cut.{long}");
+        _ = writeln!(zone, "cut.{long} NS {name}\n{name} A 192.0.2.{server}");
+    }
+    _ = writeln!(
+        zone,
+        "z.b.{long} A 192.0.2.1\n1.{long} CNAME 2.{long}\n2.{long} CNAME q.b.{long}"
+    );
+    let (mut bench, _files) = served(&zone, "");
+    for name in ["server-1.cut", "very.far.below.cut", "none.b", "1"] {
+        let question = format!("{name}.{long}.example.org. AAAA");
+        let mut ask = |udp_size| bench.ask_bytes(&request_up_to(&question, udp_size)).unwrap();
+        let (largest, mut anew) = (ask(4096), Vec::new());
+        Message::parse(&largest).unwrap().write(&mut anew).unwrap();
+        assert!(anew.len() < largest.len() && anew.len() > 512, "{name} {}", anew.len());
+        for udp_size in 512..=largest.len() {
+            let message = Message::parse(&ask(udp_size as u16)).unwrap();
+            let (is_cut, has_room) = (message.flags.has(Flags::TC), anew.len() <= udp_size);
+            assert_eq!(is_cut, !has_room, "{name} {udp_size}");
+        }
+    }
+}

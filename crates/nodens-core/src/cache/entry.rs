@@ -248,7 +248,7 @@ impl<'e> View<'e> {
     /// What is known of the message that [`View::write`] writes.
     pub(crate) fn traits(self) -> Traits {
         let optional_extras = self.head.flags.has_optional_extras();
-        Traits { without_opt: true, compressed: false, optional_extras }
+        Traits { without_opt: true, gain_max: None, optional_extras }
     }
 
     /// Writes the message for a client that asked `qname`; every record gets `ttl_s`.
