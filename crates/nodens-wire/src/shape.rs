@@ -67,7 +67,7 @@ pub fn shape_as(
         header.write_to(response);
         let limit = limit.saturating_sub(opt_len);
         if may_gain(response, &header, limit, traits)? {
-            compress(response, limit)?;
+            compress(response, limit, traits)?;
             header = Header::read(response)?;
         }
         if response.len() > limit {
@@ -123,9 +123,9 @@ fn may_gain(
 }
 
 /// Writes the response anew with name compression, so that as much as possible fits: it may have
-/// come from an upstream that does not compress. What comes after the first record that does not
-/// fit is not looked at.
-fn compress(response: &mut Vec<u8>, limit: usize) -> Result<(), WireError> {
+/// come from an upstream that does not compress. Ends with the first record that does not fit; if that is
+/// optional, with the next one that is not, as TC goes by it. What comes after that is not looked at.
+fn compress(response: &mut Vec<u8>, limit: usize, traits: Traits) -> Result<(), WireError> {
     let header = Header::read(response)?;
     let mut compressed = Vec::with_capacity(response.len().min(limit));
     let mut builder = Builder::new(&mut compressed, header.id, header.flags);
@@ -134,17 +134,23 @@ fn compress(response: &mut Vec<u8>, limit: usize) -> Result<(), WireError> {
         let question = Question::read(&mut reader)?;
         builder.question(question.qname.view(), question.qtype, question.qclass);
     }
-    let mut before = reader.at();
+    let (mut before, mut after) = (reader.at(), builder.len());
     for record in Records::new(response, before, header.counts) {
         let record = record?;
-        before = record.end();
-        if builder.push(record.section, &record.to_record(response)?).is_err()
-            || builder.len() > limit
-        {
+        let (is_full, is_optional) =
+            (after > limit, traits.optional_extras && is_extra(response, &record));
+        if is_full && is_optional {
+            continue;
+        }
+        let is_out = builder.push(record.section, &record.to_record(response)?).is_err();
+        if !is_full {
+            (before, after) = (record.end(), builder.len());
+        }
+        if is_out || after > limit && !is_optional {
             break;
         }
     }
-    if compressed.len() < before {
+    if after < before {
         *response = compressed;
     }
     Ok(())
@@ -415,6 +421,19 @@ pub(crate) mod tests {
             }
         }
         bytes
+    }
+
+    #[test]
+    fn tc_says_that_a_proof_behind_optional_records_is_missing() {
+        let optional_extras = Traits { optional_extras: true, ..Traits::default() };
+        for (compress, limit) in [(true, 120), (false, 120), (false, 90), (false, 200)] {
+            let mut bytes = proven(compress, 20);
+            shape_as(&mut bytes, Rcode::NOERROR, None, limit, optional_extras).unwrap();
+            let message = Message::parse(&bytes).unwrap();
+            assert!(bytes.len() <= limit && message.flags.has(Flags::TC), "{compress} {limit}");
+            let is_server = |record: &Record| record.rtype == Type::NS;
+            assert!(message.authority.iter().all(is_server), "{compress} {limit}");
+        }
     }
 
     #[test]
