@@ -226,6 +226,14 @@ proptest! {
     ) {
         let owner = (0..above).fold(qname.view(), |name, _| name.parent().unwrap_or(name));
         let fields = (rtype, Class::IN, 60);
+        // An RRset has each once.
+        let mut different = Vec::new();
+        targets.into_iter().for_each(|name| {
+            if !different.contains(&name) {
+                different.push(name);
+            }
+        });
+        let targets = different;
         let front: &[u8] = if rtype == Type::MX { &[0, 1] } else { &[] };
         let rdata: Vec<_> = targets.iter().map(|name| [front, name.as_wire()].concat()).collect();
         let (mut one_by_one, mut together) = (Vec::new(), Vec::new());
