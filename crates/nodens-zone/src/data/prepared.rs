@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// these.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
+/// Octets of a slot, with what malloc adds.
+const SLOT_COST: usize = (size_of::<Slot>() + size_of::<usize>()).next_multiple_of(16);
+
 /// Octets of all parts in the process.
 pub(super) fn held() -> usize {
     HELD.load(Ordering::Relaxed)
@@ -42,8 +45,8 @@ struct Slot {
     value: Value,
 }
 
-/// Where a slot may be. It lies in the table itself, as a response would wait for another piece of memory.
-type Place = OnceLock<Slot>;
+/// Where a slot may be. Most have none: a table of slots would leave many zones without.
+type Place = OnceLock<Box<Slot>>;
 
 enum Value {
     Block(Block),
@@ -135,7 +138,7 @@ impl Prepared {
 
     /// The value of a key that was made before.
     fn get(&self, key: &Key) -> Option<&Value> {
-        let mut slots = self.places(key).map_while(OnceLock::get);
+        let mut slots = self.places(key).map_while(|place| place.get());
         slots.find(|slot| slot.key == *key).map(|slot| &slot.value)
     }
 
@@ -150,12 +153,12 @@ impl Prepared {
         if is_taken || !self.has_room(PREPARED_RESERVE) || !self.open(names) {
             return None;
         }
-        self.keep(Slot { key, value: make().unwrap_or(Value::Nothing) })
+        self.keep(Box::new(Slot { key, value: make().unwrap_or(Value::Nothing) }))
     }
 
     /// Keeps what was made, unless another thread was first.
-    fn keep(&self, slot: Slot) -> Option<&Value> {
-        let (key, octets) = (slot.key, slot.value.cost());
+    fn keep(&self, slot: Box<Slot>) -> Option<&Value> {
+        let (key, octets) = (slot.key, SLOT_COST + slot.value.cost());
         self.claim(octets);
         let mut slot = slot;
         for place in self.places(&key) {
@@ -244,7 +247,7 @@ mod tests {
         // A duplicate takes no other place.
         let before = prepared.held.load(Ordering::Relaxed);
         let again = Slot { key: key(1), value: Value::Block(block(&name, 9).unwrap()) };
-        assert!(matches!(prepared.keep(again), Some(Value::Block(_))));
+        assert!(matches!(prepared.keep(Box::new(again)), Some(Value::Block(_))));
         assert_eq!(prepared.held.load(Ordering::Relaxed), before);
         let slots = prepared.slots.get().unwrap();
         assert_eq!(slots.iter().filter(|slot| slot.get().is_some()).count(), 2);
@@ -291,7 +294,7 @@ mod tests {
         let slots = prepared.slots.get().unwrap();
         let table = slots.len() * size_of::<Place>();
         let parts = slots.iter().filter_map(|slot| slot.get());
-        let parts: usize = parts.map(|slot| slot.value.cost()).sum();
+        let parts: usize = parts.map(|slot| SLOT_COST + slot.value.cost()).sum();
         assert_eq!(prepared.held.load(Ordering::Relaxed), table + parts);
         let mut keys: Vec<_> = slots.iter().filter_map(|slot| Some(slot.get()?.key.0)).collect();
         let all = keys.len();
