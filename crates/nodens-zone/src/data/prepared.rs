@@ -117,7 +117,8 @@ impl Prepared {
         let hash = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
         // The length is a power of two.
         let last = slots.len().saturating_sub(1);
-        (hash..hash + PREPARED_PLACES).filter_map(move |at| slots.get(at & last))
+        let first = hash & last;
+        (first..first + PREPARED_PLACES).filter_map(move |at| slots.get(at & last))
     }
 
     /// Makes the table, whose length goes by the names of the zone, unless another thread does. Whether it
