@@ -146,22 +146,20 @@ fn read_query(request: &[u8], header: Header) -> Result<Query, WireError> {
 
 /// The length of an uncompressed QNAME; the first name of a message has nothing to point to.
 fn read_qname(request: &[u8]) -> Result<usize, WireError> {
-    let mut reader = Reader::new(request, HEADER_LEN);
+    let rest = request.get(HEADER_LEN..).unwrap_or_default();
+    // A request may be many times as long as a name.
+    let name = rest.get(..NAME_LEN_MAX).unwrap_or(rest);
+    let mut len = 0;
     loop {
-        let at = reader.at();
-        // A request may be many times as long as a name.
-        if at - HEADER_LEN >= NAME_LEN_MAX {
-            return Err(WireError::NameTooLong(HEADER_LEN));
-        }
-        let len = reader.u8("QNAME")?;
-        match len {
-            0 => break,
-            1..=63 => _ = reader.take(usize::from(len), "label")?,
-            64..=191 => return Err(WireError::LabelType(at)),
-            192..=255 => return Err(WireError::Pointer(at)),
+        match name.get(len) {
+            Some(0) => return Ok(len + 1),
+            Some(label @ 1..=63) => len += 1 + usize::from(*label),
+            Some(64..=191) => return Err(WireError::LabelType(HEADER_LEN + len)),
+            Some(192..=255) => return Err(WireError::Pointer(HEADER_LEN + len)),
+            None if len >= NAME_LEN_MAX => return Err(WireError::NameTooLong(HEADER_LEN)),
+            None => return Err(WireError::Short { at: request.len(), what: "QNAME" }),
         }
     }
-    Ok(reader.at() - HEADER_LEN)
 }
 
 fn read_edns(

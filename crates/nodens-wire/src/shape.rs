@@ -63,16 +63,7 @@ pub fn shape_as(
     }
     let opt_len = edns.map_or(0, |edns| OPT_LEN + edns.options.len());
     if response.len() + opt_len > limit {
-        // Its counts must be those of the records that are left.
-        header.write_to(response);
-        let limit = limit.saturating_sub(opt_len);
-        if may_gain(response, &header, limit, traits)? {
-            compress(response, limit, traits)?;
-            header = Header::read(response)?;
-        }
-        if response.len() > limit {
-            truncate(response, &mut header, limit, traits)?;
-        }
+        fit(response, &mut header, limit.saturating_sub(opt_len), traits)?;
     }
     if let Some(edns) = edns {
         push_opt(response, rcode, edns);
@@ -106,20 +97,33 @@ fn remove_opt(response: &mut Vec<u8>, header: &mut Header) -> Result<(), WireErr
     Ok(())
 }
 
-/// Whether the response may be whole if it is written anew, and is not as it is.
-fn may_gain(
-    response: &[u8],
-    header: &Header,
+/// Makes a response that is too long fit. It is written anew where that may make it whole, and its last records
+/// are dropped otherwise.
+#[cold]
+fn fit(
+    response: &mut Vec<u8>,
+    header: &mut Header,
     limit: usize,
     traits: Traits,
-) -> Result<bool, WireError> {
-    let Some(gain) = traits.gain_max else { return Ok(true) };
-    let is_whole = |limit| {
-        let (_, dropped) = Kept::until(response, header, |record| record.end() > limit)?;
-        dropped.map_or(Ok(true), |dropped| is_whole_without(response, header, &dropped, traits))
-    };
-    // Most that are too long are so by far.
-    Ok(is_whole(limit + usize::from(gain))? && !is_whole(limit)?)
+) -> Result<(), WireError> {
+    // Its counts must be those of the records that are left.
+    header.write_to(response);
+    if let Some(gain) = traits.gain_max {
+        let cut = Cut::at(limit, response, header, traits)?;
+        // Most that are too long are so by far.
+        let may_be_whole = !cut.is_whole
+            && gain > 0
+            && Cut::at(limit + usize::from(gain), response, header, traits)?.is_whole;
+        if !may_be_whole {
+            return cut.make(response, header);
+        }
+    }
+    compress(response, limit, traits)?;
+    *header = Header::read(response)?;
+    if response.len() <= limit {
+        return Ok(());
+    }
+    Cut::at(limit, response, header, traits)?.make(response, header)
 }
 
 /// Writes the response anew with name compression, so that as much as possible fits: it may have
@@ -156,25 +160,45 @@ fn compress(response: &mut Vec<u8>, limit: usize, traits: Traits) -> Result<(), 
     Ok(())
 }
 
-/// Drops records from the end until `response` has at most `limit` octets; the question stays.
-fn truncate(
-    response: &mut Vec<u8>,
-    header: &mut Header,
-    limit: usize,
-    traits: Traits,
-) -> Result<(), WireError> {
-    let (mut kept, dropped) = Kept::until(response, header, |record| record.end() > limit)?;
-    if let Some(dropped) = dropped {
-        if is_whole_without(response, header, &dropped, traits)? {
-            // Only a response with TC may have a part of an RRset.
-            kept = Kept::before_set_of(response, header, &dropped)?;
-        } else {
-            header.flags = header.flags.with(Flags::TC, true);
-        }
+/// Where a response is cut.
+struct Cut {
+    kept: Kept,
+    dropped: Option<RecordView>,
+    /// The response is whole without what is dropped.
+    is_whole: bool,
+}
+
+impl Cut {
+    /// In front of the first record that ends behind `limit`.
+    fn at(
+        limit: usize,
+        response: &[u8],
+        header: &Header,
+        traits: Traits,
+    ) -> Result<Self, WireError> {
+        let (kept, dropped) = Kept::until(response, header, |record| record.end() > limit)?;
+        let is_whole = match &dropped {
+            Some(dropped) => is_whole_without(response, header, dropped, traits)?,
+            None => true,
+        };
+        Ok(Self { kept, dropped, is_whole })
     }
-    response.truncate(kept.end.max(HEADER_LEN));
-    header.counts = kept.counts;
-    Ok(())
+
+    /// Drops the records; the question stays.
+    fn make(self, response: &mut Vec<u8>, header: &mut Header) -> Result<(), WireError> {
+        let mut kept = self.kept;
+        match self.dropped {
+            // Only a response with TC may have a part of an RRset.
+            Some(dropped) if self.is_whole => {
+                kept = Kept::before_set_of(response, header, &dropped)?;
+            }
+            Some(_) => header.flags = header.flags.with(Flags::TC, true),
+            None => {}
+        }
+        response.truncate(kept.end.max(HEADER_LEN));
+        header.counts = kept.counts;
+        Ok(())
+    }
 }
 
 /// Whether the response is whole without the record and all behind it.
@@ -504,7 +528,8 @@ pub(crate) mod tests {
             }
             if expected.len() > limit {
                 let mut header = Header::read(&expected).unwrap();
-                truncate(&mut expected, &mut header, limit, Traits::default()).unwrap();
+                let cut = Cut::at(limit, &expected, &header, Traits::default()).unwrap();
+                cut.make(&mut expected, &mut header).unwrap();
                 header.write_to(&mut expected);
             }
             shape(&mut bytes, Rcode::NOERROR, None, limit).unwrap();
