@@ -44,7 +44,7 @@ pub use block::Block;
 pub use builder::{Builder, Owner};
 pub use header::{Flags, Header};
 pub use message::Message;
-pub use name::{Name, NameError, NameRef};
+pub use name::{Name, NameError, NameRef, SharedName};
 pub use reader::{Reader, WireError};
 pub use record::{Record, RecordView, Records, Section};
 pub use types::{Class, Opcode, Rcode, Type};

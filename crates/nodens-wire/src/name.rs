@@ -1,8 +1,13 @@
 //! Domain names as validated wire octets, with comparison that ignores ASCII case (RFC 4343).
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
+
+mod shared;
+
+pub use shared::SharedName;
 
 /// The longest name in octets, with length octets and root label (RFC 1035 section 2.3.4).
 pub const NAME_LEN_MAX: usize = 255;
@@ -330,20 +335,32 @@ impl Hash for Name {
 }
 
 impl PartialOrd for Name {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.view().cmp(&other.view())
+    }
+}
+
+impl PartialOrd for NameRef<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for NameRef<'_> {
     /// Canonical order of RFC 4034 section 6.1: by label from the right, ASCII case ignored.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let (mut own, mut others) = (FromRight::of(self.view()), FromRight::of(other.view()));
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (mut own, mut others) = (FromRight::of(*self), FromRight::of(*other));
         loop {
             let (own, other) = match (own.next(), others.next()) {
-                (None, None) => return std::cmp::Ordering::Equal,
-                (None, Some(_)) => return std::cmp::Ordering::Less,
-                (Some(_), None) => return std::cmp::Ordering::Greater,
+                (None, None) => return Ordering::Equal,
+                (None, Some(_)) => return Ordering::Less,
+                (Some(_), None) => return Ordering::Greater,
                 (Some(own), Some(other)) => (own, other),
             };
             let order = folded(own).cmp(folded(other));

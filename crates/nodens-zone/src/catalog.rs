@@ -8,7 +8,7 @@ use crate::data::{Data, Rrset};
 use foldhash::fast::RandomState;
 use indexmap::{IndexMap, IndexSet};
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{Name, NameRef, Type};
+use nodens_wire::{Name, NameRef, SharedName, Type};
 use std::sync::Arc;
 
 mod produced;
@@ -25,23 +25,23 @@ const ZONES: &[u8] = b"zones";
 
 /// Names of members, in the order in which they were found. Those of a large catalog are then met in the order in which
 /// their memory was taken, and not here and there.
-pub type Names = IndexSet<Arc<Name>, RandomState>;
+pub type Names = IndexSet<SharedName, RandomState>;
 
 /// The zones whose members differ from those of the version before, in the order of [`Names`], and what they are now: `None`
 /// for a zone that is no member.
-pub type Changed = IndexMap<Arc<Name>, Option<Arc<Member>>, RandomState>;
+pub type Changed = IndexMap<SharedName, Option<Arc<Member>>, RandomState>;
 
 /// A zone that a catalog names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The label that stands for it, in lower case: as long as it is the same, the zone is.
     pub id: Arc<[u8]>,
-    /// The zone, in lower case.
-    pub zone: Arc<Name>,
+    /// The zone.
+    pub zone: SharedName,
     /// The groups that it is in, sorted (section 4.3.2).
     pub groups: Vec<Box<[u8]>>,
-    /// The catalog that may take it over, in lower case (section 4.3.1).
-    pub coo: Option<Name>,
+    /// The catalog that may take it over (section 4.3.1).
+    pub coo: Option<SharedName>,
 }
 
 /// Why a zone is no catalog (section 5.1). The one before it stays in force.
@@ -73,7 +73,7 @@ pub struct Catalog {
     /// The version that they were read from.
     data: Option<Data>,
     by_zone: imbl::GenericHashMap<
-        Arc<Name>,
+        SharedName,
         Arc<Member>,
         RandomState,
         imbl::shared_ptr::DefaultSharedPtr,
@@ -126,7 +126,7 @@ impl Catalog {
             let zone = member.zone.clone();
             changed.insert(zone.clone(), Some(member.clone()));
             if by_zone.insert(zone.clone(), member).is_some() {
-                return Err(CatalogError::Twice(Name::clone(&zone)));
+                return Err(CatalogError::Twice(zone.to_name()));
             }
         }
         (self.by_zone, self.data) = (by_zone, Some(data.clone()));
@@ -158,7 +158,7 @@ impl Catalog {
     }
 
     /// The member that is this zone.
-    pub fn member(&self, zone: &Name) -> Option<&Arc<Member>> {
+    pub fn member(&self, zone: &SharedName) -> Option<&Arc<Member>> {
         self.by_zone.get(zone)
     }
 }
@@ -202,15 +202,15 @@ fn read(id: &Arc<[u8]>, data: &Data) -> Result<Option<Member>, CatalogError> {
     let groups = groups.iter().flat_map(|set| set.iter()).map(|own| text(own.rdata).into());
     let mut groups: Vec<Box<[u8]>> = groups.collect();
     groups.sort();
-    Ok(Some(Member { id: id.clone(), zone: Arc::new(zone), groups, coo }))
+    Ok(Some(Member { id: id.clone(), zone, groups, coo }))
 }
 
-/// The target of a PTR record, in lower case: `None` without a record, an error with more than one.
-fn only_target(set: Option<Rrset<'_>>) -> Result<Option<Name>, ()> {
+/// The target of a PTR record: `None` without a record, an error with more than one.
+fn only_target(set: Option<Rrset<'_>>) -> Result<Option<SharedName>, ()> {
     let records = set.iter().flat_map(|set| set.iter());
-    let mut names = records.filter_map(|own| Name::from_wire(own.rdata).ok());
+    let mut names = records.filter_map(|own| NameRef::new(own.rdata).ok());
     let name = names.next();
-    if names.next().is_some() { Err(()) } else { Ok(name.map(|name| name.to_folded())) }
+    if names.next().is_some() { Err(()) } else { Ok(name.map(SharedName::of)) }
 }
 
 /// The label of the member that an owner in a catalog says something of.

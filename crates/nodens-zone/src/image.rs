@@ -11,7 +11,8 @@ use crate::journal::{Packed, Step, record_at};
 use crate::limits::IMAGE_CHUNK_LEN;
 use crate::serial::Serial;
 use crate::zone::{Advance, RecordRef, Soa};
-use nodens_wire::{Class, Name, Record};
+use nodens_wire::name::NAME_LEN_MAX;
+use nodens_wire::{Class, NameRef, Record, SharedName};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -182,7 +183,7 @@ impl Written {
     ///
     /// # Errors
     /// As those of [`Image::read`].
-    pub fn of(zone: &Name, octets: &[u8]) -> Result<Self, ImageError> {
+    pub fn of(zone: NameRef<'_>, octets: &[u8]) -> Result<Self, ImageError> {
         let mut frames = Frames::of(octets)?;
         let (mut soa, mut count) = (None, 0_u64);
         read_version(&mut frames, |record| {
@@ -192,7 +193,8 @@ impl Written {
             count += 1;
             Ok(())
         })?;
-        let soa = soa.filter(|soa| soa.record().owner == *zone).ok_or(ImageError::OtherZone)?;
+        let soa =
+            soa.filter(|soa| soa.record().owner.view() == zone).ok_or(ImageError::OtherZone)?;
         let (len, check) = (frames.at as u64, frames.check);
         let mut written = Self { serial: soa.serial(), version_len: len, len, check };
         while let Some((Kind::Step, payload)) = frames.next() {
@@ -210,7 +212,7 @@ impl Image {
     ///
     /// # Errors
     /// [`ImageError`]; not for damaged differences, which are not read.
-    pub fn read(zone: &Name, octets: &[u8]) -> Result<Self, ImageError> {
+    pub fn read(zone: impl Into<SharedName>, octets: &[u8]) -> Result<Self, ImageError> {
         Self::read_like(zone, octets, None)
     }
 
@@ -225,10 +227,14 @@ impl Image {
     ///
     /// # Errors
     /// As those of [`Image::read`].
-    pub fn read_like(zone: &Name, octets: &[u8], like: Option<&Data>) -> Result<Self, ImageError> {
+    pub fn read_like(
+        zone: impl Into<SharedName>,
+        octets: &[u8],
+        like: Option<&Data>,
+    ) -> Result<Self, ImageError> {
         let mut frames = Frames::of(octets)?;
         // They were written in their order.
-        let mut records = Ordered::new(zone.view(), Class::IN, like.cloned());
+        let mut records = Ordered::new(zone, Class::IN, like.cloned());
         read_version(&mut frames, |record| Ok(records.add(record).map(drop)?))?;
         let data = records.finish().map_err(|_| ImageError::OtherZone)?;
         let (version_len, check) = (frames.at, frames.check);
@@ -341,23 +347,22 @@ fn owned(record: RecordRef<'_>) -> Record {
 }
 
 /// The name of a file for `zone`: its name in lower case where it has usual characters and is not too long.
-pub fn file_name(zone: &Name) -> String {
+pub fn file_name(zone: NameRef<'_>) -> String {
     const LONGEST: usize = 200;
     const ENDING: &str = "zone";
     let is_usual = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
     let usual = |label: &[u8]| label.iter().all(is_usual);
     // A dot behind each label makes it as long as on the wire, but for the root label.
     let len = zone.as_wire().len().saturating_sub(1);
-    if (1..=LONGEST).contains(&len) && zone.view().labels().all(usual) {
+    if (1..=LONGEST).contains(&len) && zone.labels().all(usual) {
         let mut name = String::with_capacity(len + ENDING.len());
-        for label in zone.view().labels() {
+        for label in zone.labels() {
             name.extend(label.iter().map(|octet| char::from(octet.to_ascii_lowercase())));
             name.push('.');
         }
         return name + ENDING;
     }
-    let zone = zone.to_folded();
-    let digest = Sha256::digest(zone.as_wire());
+    let digest = Sha256::digest(zone.fold(&mut [0; NAME_LEN_MAX]));
     let hex: String = digest.iter().map(|octet| format!("{octet:02x}")).collect();
     format!("{hex}.zone")
 }

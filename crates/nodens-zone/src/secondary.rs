@@ -11,7 +11,7 @@ use crate::table::ZoneTable;
 use crate::tsig::Key;
 use crate::zone::{Sight, Soa, Version, Zone};
 use foldhash::fast::RandomState;
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -35,7 +35,7 @@ const NEVER: i64 = i64::MIN;
 /// A zone, its primaries, and what is here of it.
 #[derive(Debug)]
 pub struct SecondaryZone {
-    origin: Arc<Name>,
+    origin: SharedName,
     /// Those of all members of a catalog are the same.
     primaries: Arc<[Primary]>,
     /// What queries to the primaries are signed with.
@@ -82,7 +82,7 @@ pub struct RefusedMembers {
 /// The zones that are served for a catalog, by name, and the labels that they have in it. A clone costs as much as a
 /// change of one.
 pub type Members = imbl::GenericHashMap<
-    Arc<Name>,
+    SharedName,
     (Arc<[u8]>, Arc<SecondaryZone>),
     RandomState,
     imbl::shared_ptr::DefaultSharedPtr,
@@ -90,7 +90,7 @@ pub type Members = imbl::GenericHashMap<
 
 impl SecondaryZone {
     /// A zone of which nothing is here yet.
-    pub fn new(origin: impl Into<Arc<Name>>, primaries: impl Into<Arc<[Primary]>>) -> Self {
+    pub fn new(origin: impl Into<SharedName>, primaries: impl Into<Arc<[Primary]>>) -> Self {
         room::replaced(0, SECONDARY_OCTETS);
         Self {
             origin: origin.into(),
@@ -108,12 +108,7 @@ impl SecondaryZone {
     }
 
     /// Its name.
-    pub fn origin(&self) -> &Name {
-        &self.origin
-    }
-
-    /// Its name, for those who keep it: a hundred thousand zones have it once each.
-    pub fn shared_origin(&self) -> &Arc<Name> {
+    pub fn origin(&self) -> &SharedName {
         &self.origin
     }
 

@@ -8,8 +8,7 @@ use crate::zone::Zone;
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{Name, NameRef};
-use std::borrow::Borrow;
+use nodens_wire::{Name, NameRef, SharedName};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr;
@@ -19,27 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[cfg(test)]
 mod tests;
 
-/// A name in wire form and lower case, which several tables may share.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(Arc<[u8]>);
-
-impl Key {
-    /// The key of the zone called `name`.
-    pub fn of(name: NameRef<'_>) -> Self {
-        let mut buffer = [0; NAME_LEN_MAX];
-        Self(name.fold(&mut buffer).into())
-    }
-}
-
-impl Borrow<[u8]> for Key {
-    fn borrow(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 /// Zones by folded name.
-type ByName =
-    imbl::GenericHashMap<Key, Arc<dyn Zone>, RandomState, imbl::shared_ptr::DefaultSharedPtr>;
+type ByName = imbl::GenericHashMap<
+    SharedName,
+    Arc<dyn Zone>,
+    RandomState,
+    imbl::shared_ptr::DefaultSharedPtr,
+>;
 
 /// The zones at one time.
 #[derive(Clone)]
@@ -75,9 +60,9 @@ impl Zones {
         self.by_name.is_empty()
     }
 
-    /// All of them with their names in lower case, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (NameRef<'_>, &Arc<dyn Zone>)> {
-        self.by_name.iter().filter_map(|(key, zone)| Some((NameRef::new(&key.0).ok()?, zone)))
+    /// All of them with their names, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&SharedName, &Arc<dyn Zone>)> {
+        self.by_name.iter()
     }
 
     /// The zone called `name`.
@@ -105,7 +90,7 @@ impl Zones {
             if self.by_labels.get(labels).is_some_and(|zones| *zones > 0) {
                 *lookups += 1;
                 if let Some((key, zone)) = self.by_name.get_key_value(rest) {
-                    return NameRef::new(&key.0).ok().map(|name| (name, zone));
+                    return Some((key.view(), zone));
                 }
             }
             rest = tail.get(usize::from(*len)..).unwrap_or_default();
@@ -157,7 +142,7 @@ impl ZoneTable {
     /// Says that a zone has another SOA record than before. The owner of a zone's data calls this
     /// after each change of them.
     pub fn announce(&self, name: NameRef<'_>) {
-        tell(&mut lock(&self.listeners), &[Key::of(name)]);
+        tell(&mut lock(&self.listeners), &[SharedName::of(name)]);
     }
 
     /// Tells `changes` of all zones that there are, and from now on of those that change; `table`
@@ -169,7 +154,7 @@ impl ZoneTable {
     }
 }
 
-fn tell(listeners: &mut Vec<(Weak<Changes>, u32)>, changed: &[Key]) {
+fn tell(listeners: &mut Vec<(Weak<Changes>, u32)>, changed: &[SharedName]) {
     listeners.retain(|(changes, table)| {
         let changes = changes.upgrade();
         if let Some(changes) = &changes {
@@ -183,7 +168,7 @@ fn tell(listeners: &mut Vec<(Weak<Changes>, u32)>, changed: &[Key]) {
 #[derive(Debug)]
 pub struct Update {
     zones: Zones,
-    changed: Vec<Key>,
+    changed: Vec<SharedName>,
 }
 
 impl Update {
@@ -198,14 +183,14 @@ impl Update {
 
     /// Adds a zone in the place of the one of that name, if there is one.
     pub fn replace(&mut self, name: NameRef<'_>, zone: Arc<dyn Zone>) {
-        self.replace_by(Key::of(name), zone);
+        self.replace_by(SharedName::of(name), zone);
     }
 
     /// See [`Update::replace`].
-    pub fn replace_by(&mut self, key: Key, zone: Arc<dyn Zone>) {
+    pub fn replace_by(&mut self, key: SharedName, zone: Arc<dyn Zone>) {
         let is_new = self.zones.by_name.insert(key.clone(), zone).is_none();
-        let name = NameRef::new(&key.0).ok().filter(|_| is_new);
-        name.and_then(|name| self.zones.count(name)).into_iter().for_each(|count| *count += 1);
+        let count = is_new.then(|| self.zones.count(key.view())).flatten();
+        count.into_iter().for_each(|count| *count += 1);
         self.changed.push(key);
     }
 
@@ -217,7 +202,7 @@ impl Update {
 
     /// Takes a zone out; false if there is none of that name.
     pub fn remove(&mut self, name: NameRef<'_>) -> bool {
-        let key = Key::of(name);
+        let key = SharedName::of(name);
         if self.zones.by_name.remove(&key).is_none() {
             return false;
         }
@@ -231,7 +216,7 @@ impl Update {
 
 /// Names of zones that have changed and were not looked at since, each once.
 pub struct Changes {
-    names: Mutex<BTreeSet<(u32, Key)>>,
+    names: Mutex<BTreeSet<(u32, SharedName)>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -247,7 +232,7 @@ impl Changes {
         Self { names: Mutex::default(), wake: Box::new(wake) }
     }
 
-    fn note<'k>(&self, table: u32, changed: impl IntoIterator<Item = &'k Key>) {
+    fn note<'k>(&self, table: u32, changed: impl IntoIterator<Item = &'k SharedName>) {
         let mut names = lock(&self.names);
         let had_some = !names.is_empty();
         names.extend(changed.into_iter().map(|key| (table, key.clone())));
@@ -261,7 +246,7 @@ impl Changes {
     /// Takes the changes, each as the number of a table and a name in lower case.
     pub fn take(&self) -> impl Iterator<Item = (u32, Name)> + use<> {
         let names = std::mem::take(&mut *lock(&self.names)).into_iter();
-        names.filter_map(|(table, key)| Some((table, Name::from_wire(&key.0).ok()?)))
+        names.map(|(table, key)| (table, key.to_name()))
     }
 }
 

@@ -148,9 +148,9 @@ fn what_a_zone_of_a_primary_costs_beside_its_records_is_counted() {
         .collect();
     let mut members = Members::default();
     for zone in &zones {
-        schedule.insert(zone.shared_origin().clone(), Refresh::new(1));
+        schedule.insert(zone.origin().clone(), Refresh::new(1));
         let id: Arc<[u8]> = Arc::from(zone.origin().as_wire());
-        members.insert(zone.shared_origin().clone(), (id, zone.clone()));
+        members.insert(zone.origin().clone(), (id, zone.clone()));
     }
     for table in &tables {
         table.update(|update| {

@@ -77,7 +77,7 @@ fn read_from_a_file(served: &Data) {
     // A step for which there is no room is no damage: it was confirmed.
     let refused = Image::read_like(&zone, &many, Some(served));
     assert_eq!(refused.unwrap_err(), ImageError::NoRoom);
-    let written = Written::of(&zone, &many).unwrap();
+    let written = Written::of(zone.view(), &many).unwrap();
     assert_eq!((written.serial.0, written.len), (9, many.len() as u64));
 }
 

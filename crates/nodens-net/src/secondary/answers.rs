@@ -1,7 +1,9 @@
 //! What a primary answers, message by message.
 
 use crate::clock;
-use nodens_wire::{Flags, HEADER_LEN, Header, Name, Opcode, Rcode, Reader, Records, Section, Type};
+use nodens_wire::{
+    Flags, HEADER_LEN, Header, Opcode, Rcode, Reader, Records, Section, SharedName, Type,
+};
 use nodens_zone::incoming::IncomingError;
 use nodens_zone::tsig::{Fault, Verifier};
 use nodens_zone::{Serial, Soa};
@@ -18,7 +20,7 @@ pub(super) fn verify(verifier: Option<&mut Verifier>, message: &[u8]) -> Result<
 }
 
 /// The serial number in the response to a query for the SOA record.
-pub(super) fn serial(message: &[u8], id: u16, zone: &Name) -> Result<Serial, IncomingError> {
+pub(super) fn serial(message: &[u8], id: u16, zone: &SharedName) -> Result<Serial, IncomingError> {
     let Header { id: theirs, flags, counts: [questions, ..] } = Header::read(message)?;
     if theirs != id || !flags.has(Flags::QR) || flags.opcode() != Opcode::QUERY {
         return Err(IncomingError::Stray);
@@ -42,7 +44,7 @@ pub(super) fn serial(message: &[u8], id: u16, zone: &Name) -> Result<Serial, Inc
         let view = view?;
         if (view.section, view.rtype) == (Section::Answer, Type::SOA) {
             let record = view.to_record(message)?;
-            if record.owner == *zone {
+            if *zone == record.owner {
                 let soa = Soa::new(record).map_err(|_| IncomingError::NoSoa)?;
                 return Ok(soa.serial());
             }

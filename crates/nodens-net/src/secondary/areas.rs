@@ -12,7 +12,7 @@ use crate::fault::errno_text;
 use crate::limits::{STORE_LOCK_INTERVAL, SWEEP_INTERVAL};
 use foldhash::fast::RandomState;
 use nodens_core::log::Level;
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use nodens_zone::Zone;
 use nodens_zone::catalog::Catalog;
 use nodens_zone::data::Data;
@@ -28,7 +28,7 @@ pub(super) struct Area {
     pub(super) service: SecondaryService,
     pub(super) schedule: Schedule,
     /// Boxed: a table of a hundred thousand stays small, and each zone costs a miss of the CPU's cache less.
-    pub(super) zones: HashMap<Arc<Name>, Box<Kept>, RandomState>,
+    pub(super) zones: HashMap<SharedName, Box<Kept>, RandomState>,
     pub(super) catalogs: Catalogs,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Kept {
 
 impl Area {
     /// Lets others see when something is to be done for a zone.
-    pub(super) fn note_times(&self, zone: &Name) {
+    pub(super) fn note_times(&self, zone: &SharedName) {
         let (refresh_ns, expires_ns) = self.schedule.times(zone);
         let kept = self.zones.get(zone);
         kept.into_iter().for_each(|kept| kept.zone.note_times(refresh_ns, expires_ns));
@@ -136,7 +136,7 @@ impl Keeper {
         refresh.restore(now, data.soa(), age);
         self.drop_exchanges(index, zone.origin());
         let Some(area) = self.areas.get_mut(index) else { return };
-        area.schedule.insert(zone.shared_origin().clone(), refresh);
+        area.schedule.insert(zone.origin().clone(), refresh);
         area.note_times(zone.origin());
         let (origin, serial) = (zone.origin(), data.soa().serial().0);
         let text =
@@ -148,7 +148,7 @@ impl Keeper {
     }
 
     /// What is on its way for a zone is not for what has its name next.
-    fn drop_exchanges(&mut self, area: usize, zone: &Name) {
+    fn drop_exchanges(&mut self, area: usize, zone: &SharedName) {
         let is_its = |order: &super::exchange::Order| order.area == area && order.zone == *zone;
         for key in self.exchanges.keys(|exchange| is_its(&exchange.order)) {
             self.exchanges.remove(key);
@@ -203,7 +203,7 @@ impl Keeper {
         if let (Some(soa), Some(age)) = (zone.soa(), age) {
             refresh.restore(now, &soa, age);
         }
-        let origin = zone.shared_origin().clone();
+        let origin = zone.origin().clone();
         let (refresh_ns, expires_ns) = area.schedule.insert(origin.clone(), refresh);
         zone.note_times(refresh_ns, expires_ns);
         let (said, is_unstored, not_followed) = Default::default();
@@ -249,12 +249,12 @@ impl Keeper {
     }
 
     /// Keeps a zone no more, unless another directive has it.
-    pub(super) fn forget(&mut self, index: usize, name: &Name) {
+    pub(super) fn forget(&mut self, index: usize, name: &SharedName) {
         self.release(index, name).into_iter().for_each(|mut store| store.remove());
     }
 
     /// See [`Keeper::forget`]; gives the file of a zone that no other directive has.
-    pub(super) fn release(&mut self, index: usize, name: &Name) -> Option<Store> {
+    pub(super) fn release(&mut self, index: usize, name: &SharedName) -> Option<Store> {
         let area = self.areas.get_mut(index)?;
         area.schedule.remove(name);
         area.service.notices.asked(name);
@@ -282,7 +282,7 @@ impl Keeper {
     }
 
     /// Tells whoever the zone is handed on to.
-    pub(super) fn announce(&self, zone: &Name) {
+    pub(super) fn announce(&self, zone: &SharedName) {
         for area in &self.areas {
             area.service.handed_on.announce(zone.view());
         }

@@ -60,14 +60,14 @@ impl Keeper {
         if self.is_stopping() {
             return;
         }
-        let kept = self.areas.get(task.area).and_then(|area| area.zones.get(&*task.zone));
+        let kept = self.areas.get(task.area).and_then(|area| area.zones.get(&task.zone));
         let Some(data) = kept.map(|kept| kept.zone.clone()) else { return };
         let (Action::Query(primary) | Action::Transfer(primary)) = task.action else {
             return self.expire(task.area, &data);
         };
         let Some(primary) = data.primaries().get(primary).cloned() else { return };
         let now = clock::mono_ns();
-        let (zone, key) = (task.zone.as_ref().clone(), data.key());
+        let (zone, key) = (task.zone.clone(), data.key());
         let order = Order { area: task.area, zone, primary, token: task.token, key };
         let way = order.way();
         // One that does not answer would keep all its zones waiting, and those of others.

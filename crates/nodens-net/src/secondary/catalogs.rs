@@ -5,12 +5,11 @@ use super::areas::Area;
 use super::keeper::Keeper;
 use foldhash::fast::RandomState;
 use nodens_core::log::{Level, Sink};
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use nodens_zone::catalog::{Catalog, CatalogError, Changed, Member, Names};
 use nodens_zone::data::{Data, room};
 use nodens_zone::limits::SECONDARY_OCTETS;
 use nodens_zone::secondary::{Configured, Members, SecondaryZone};
-use nodens_zone::table::Key;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -29,11 +28,11 @@ use refused::{New, Refused};
 #[derive(Default)]
 pub(super) struct Catalogs {
     /// What each says now.
-    now: HashMap<Name, Catalog>,
+    now: HashMap<SharedName, Catalog>,
     /// Which catalog has each member that is served, and its label there.
-    owners: HashMap<Arc<Name>, Owner, RandomState>,
+    owners: HashMap<SharedName, Owner, RandomState>,
     /// The members of each that are not served.
-    refused: HashMap<Name, Refused>,
+    refused: HashMap<SharedName, Refused>,
 }
 
 impl Catalogs {
@@ -170,7 +169,7 @@ impl Keeper {
     }
 
     /// Another catalog has taken these members over.
-    fn lose(&mut self, index: usize, catalog: &Name, names: &Names) {
+    fn lose(&mut self, index: usize, catalog: &SharedName, names: &Names) {
         let Some(area) = self.areas.get_mut(index) else { return };
         let mut configured = area.service.configured.iter();
         let Some(own) = configured.find(|own| own.zone.origin() == catalog) else { return };
@@ -181,7 +180,7 @@ impl Keeper {
         // Another directive may have it of this one still.
         for name in names {
             let has = |area: &Area| {
-                let owner = area.catalogs.owners.get(name).map(|(owner, _)| &**owner);
+                let owner = area.catalogs.owners.get(name).map(|(owner, _)| owner);
                 owner == Some(catalog) && area.follows(&zone).is_some()
             };
             if !self.areas.iter().any(has) {
@@ -227,11 +226,9 @@ impl Area {
 
     /// Answers for zones, and for others not any more.
     fn serve(&self, changes: &Changes) {
-        let keys: Vec<_> =
-            changes.added.iter().map(|(zone, _)| Key::of(zone.origin().view())).collect();
         for table in [&self.service.zones, &self.service.handed_on] {
             let here = table.load();
-            let is_member = |name: &Name| {
+            let is_member = |name: &SharedName| {
                 here.get(name.view()).is_some_and(|zone| zone.as_secondary().is_some())
             };
             table.update(|update| {
@@ -239,8 +236,8 @@ impl Area {
                 for name in changes.removed.iter().filter(|name| is_member(name)) {
                     update.remove(name.view());
                 }
-                for ((zone, _), key) in changes.added.iter().zip(&keys) {
-                    update.replace_by(key.clone(), zone.clone());
+                for (zone, _) in &changes.added {
+                    update.replace_by(zone.origin().clone(), zone.clone());
                 }
             });
         }
@@ -259,16 +256,12 @@ impl Area {
     pub(super) fn drop_strays(&self) {
         let configured = self.service.configured.iter().map(|own| own.zone.origin());
         let configured: HashSet<_> = configured.collect();
-        let is_stray = |name: &Arc<Name>| {
-            !self.catalogs.owners.contains_key(name) && !configured.contains(&**name)
+        let is_stray = |name: &SharedName| {
+            !self.catalogs.owners.contains_key(name) && !configured.contains(name)
         };
         let zones = self.service.zones.load();
-        let names = zones.iter().map(|(name, zone)| match zone.as_secondary() {
-            // Not written once more: there may be a hundred thousand.
-            Some(zone) if zone.origin().view() == name => zone.shared_origin().clone(),
-            _ => Arc::new(name.to_name()),
-        });
-        let removed: Names = names.filter(is_stray).collect();
+        let names = zones.iter().map(|(name, _)| name);
+        let removed: Names = names.filter(|name| is_stray(name)).cloned().collect();
         if !removed.is_empty() {
             self.serve(&Changes { removed, ..Changes::default() });
         }
@@ -284,9 +277,9 @@ impl Area {
         now: &mut Members,
         sink: &Sink,
     ) -> Changes {
-        let origin = configured.zone.shared_origin();
+        let origin = configured.zone.origin();
         let (mut changes, mut new) = (Changes::default(), New::default());
-        let mut refused = self.catalogs.refused.remove(&**origin).unwrap_or_default();
+        let mut refused = self.catalogs.refused.remove(origin).unwrap_or_default();
         let owners = &mut self.catalogs.owners;
         owners.reserve(changed.len().saturating_sub(owners.len()));
         for (name, member) in changed {
@@ -325,7 +318,7 @@ impl Area {
                 continue;
             };
             if let Some(other) = owner.filter(|owner| *owner != origin) {
-                let taken = changes.taken.entry(Name::clone(other)).or_default();
+                let taken = changes.taken.entry(other.clone()).or_default();
                 taken.insert(name.clone());
             }
             zone.set_key(configured.terms(&member.groups).key.cloned());
@@ -333,7 +326,7 @@ impl Area {
             now.insert(name.clone(), (member.id.clone(), zone));
         }
         configured.zone.set_refused(refused.counts());
-        self.catalogs.refused.insert(Name::clone(origin), refused);
+        self.catalogs.refused.insert(origin.clone(), refused);
         new.say(origin, sink);
         changes
     }
@@ -360,7 +353,7 @@ impl Area {
                 false => Fate::Begins(known.map(|(_, zone)| zone.clone())),
             };
         };
-        if &**owner == origin {
+        if owner == origin {
             let known = before.get(&member.zone).map(|(_, zone)| zone);
             let stays = known.is_some_and(|zone| zone.shared_primaries() == terms.primaries);
             return match (*id == member.id, stays) {
@@ -370,11 +363,11 @@ impl Area {
                 (false, _) => Fate::Begins(None),
             };
         }
-        let source = self.catalogs.now.get(&**owner).and_then(|other| other.member(&member.zone));
+        let source = self.catalogs.now.get(owner).and_then(|other| other.member(&member.zone));
         match source {
             Some(source) if source.coo.as_ref() == Some(origin) => {
                 let is_same = *id == source.id && source.id == member.id;
-                let given = self.zones.get(&*member.zone).filter(|_| is_same);
+                let given = self.zones.get(&member.zone).filter(|_| is_same);
                 let given = given.map(|kept| &kept.zone);
                 // Another directive, which does not have the other catalog, may have it of this one already.
                 let shared = before.get(&member.zone).filter(|(id, _)| *id == member.id);

@@ -13,7 +13,7 @@ use crate::pipe::{Received as Read, take_front};
 use crate::poll::{Poll, Ready};
 use crate::slots::Key;
 use nodens_wire::framing::first_message;
-use nodens_wire::{Builder, Class, Flags, Name, Type};
+use nodens_wire::{Builder, Class, Flags, SharedName, Type};
 use nodens_zone::Serial;
 use nodens_zone::counts;
 use nodens_zone::incoming::{Incoming, IncomingError, Received};
@@ -28,7 +28,7 @@ use std::time::Duration;
 pub(super) struct Order {
     /// The keeper's number of the directive.
     pub(super) area: usize,
-    pub(super) zone: Name,
+    pub(super) zone: SharedName,
     pub(super) primary: Primary,
     pub(super) token: Token,
     /// What queries are signed with, and responses have to be.
@@ -49,7 +49,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    fn request(&self, zone: &Name) -> Vec<u8> {
+    fn request(&self, zone: &SharedName) -> Vec<u8> {
         match self {
             Self::Transfer(incoming) => incoming.request(),
             Self::Serial(id) => {

@@ -88,7 +88,7 @@ impl Keeper {
         let Some(found) = found else { return (store, None) };
         if !is_fresh(found.data(), found.age) {
             self.remember_members(zone, found.data());
-            let (before, first) = self.lapsed.take().unwrap_or((0, zone.shared_origin().clone()));
+            let (before, first) = self.lapsed.take().unwrap_or((0, zone.origin().clone()));
             self.lapsed.set(Some((before + 1, first)));
             return (store, None);
         }

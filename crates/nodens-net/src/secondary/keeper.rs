@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use foldhash::fast::RandomState;
 use nodens_core::log::Sink;
-use nodens_wire::{Name, Type};
+use nodens_wire::{SharedName, Type};
 use nodens_zone::counts::{self, Kind as Asked, Result as Came};
 use nodens_zone::incoming::Incoming;
 use nodens_zone::refresh::End;
@@ -51,7 +51,7 @@ pub(super) struct Keeper {
     /// Zones that were read from disk and are not in the log yet, and their records.
     pub(super) restored: Cell<(u64, u64)>,
     /// How many of them have expired, and one of these.
-    pub(super) lapsed: Cell<Option<(u64, Arc<Name>)>>,
+    pub(super) lapsed: Cell<Option<(u64, SharedName)>>,
     pub(super) sink: Sink,
 }
 

@@ -2,19 +2,18 @@
 
 use super::exchange::nanoseconds;
 use crate::limits::{PORTS_PAUSE, PORTS_PAUSES_MAX};
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use nodens_zone::limits::{REFRESHES_AT_ONCE, REFRESHES_UNHEARD};
 use nodens_zone::refresh::{Action, Token};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 /// What a schedule said is to be done.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     /// The keeper's number of the directive.
     pub(super) area: usize,
-    pub(super) zone: Arc<Name>,
+    pub(super) zone: SharedName,
     pub(super) action: Action,
     pub(super) token: Token,
 }

@@ -8,7 +8,7 @@
 
 use super::lock::Lock;
 use crate::limits::STORED_LEN_MIN;
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use nodens_zone::data::Data;
 use nodens_zone::image::{Image, Writer, Written, file_name};
 use nodens_zone::journal::Step;
@@ -29,7 +29,7 @@ mod tests;
 pub(super) struct Store {
     /// Those of all zones in it are one: a hundred thousand paths would take much memory.
     folder: Arc<Path>,
-    zone: Arc<Name>,
+    zone: SharedName,
     written: Option<Written>,
     /// Nothing is written while another process has the folder.
     lock: Option<Arc<Lock>>,
@@ -64,12 +64,12 @@ impl Found {
 impl Store {
     /// The file of `zone` in `folder`.
     pub(super) fn new(folder: impl Into<Arc<Path>>, zone: &SecondaryZone) -> Self {
-        let (folder, zone) = (folder.into(), zone.shared_origin().clone());
+        let (folder, zone) = (folder.into(), zone.origin().clone());
         Self { folder, zone, written: None, lock: None, losses: 0, unsure: None }
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.join(file_name(&self.zone))
+        self.folder.join(file_name(self.zone.view()))
     }
 
     /// Writes only while this lock is ours, which is that of the folder.
@@ -114,7 +114,7 @@ impl Store {
 
     /// Whether it is the file of that zone in this folder.
     pub(super) fn is_of(&self, zone: &SecondaryZone, folder: &Path) -> bool {
-        *self.zone == *zone.origin() && *self.folder == *folder
+        self.zone == *zone.origin() && *self.folder == *folder
     }
 
     /// Goes on with what an earlier configuration has written of what `zone` serves; gives whether there

@@ -86,7 +86,7 @@ fn read(file: &mut File, zone: &DynamicZone, served: &Data) -> io::Result<Found>
     let mut octets = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     file.read_to_end(&mut octets)?;
-    let written = Written::of(zone.origin(), &octets).map_err(refused)?;
+    let written = Written::of(zone.origin().view(), &octets).map_err(refused)?;
     let is_later = |serial: Serial| serial > served.soa().serial();
     let image = is_later(written.serial)
         .then(|| Image::read_like(zone.origin(), &octets, Some(served)))

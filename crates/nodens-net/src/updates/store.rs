@@ -107,7 +107,7 @@ impl Store {
     }
 
     fn take_up(&mut self, zone: &DynamicZone, found: &[u8]) -> io::Result<()> {
-        let written = Written::of(zone.origin(), found).map_err(refused)?;
+        let written = Written::of(zone.origin().view(), found).map_err(refused)?;
         match written.rest(found) {
             Rest::Nothing => {}
             Rest::Cut => {

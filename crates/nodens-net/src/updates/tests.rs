@@ -43,7 +43,7 @@ fn seed_of(serial: u32, path: Option<&Path>) -> Arc<DynamicZone> {
 /// The zone as a start of the program finds it.
 fn found(path: &Path) -> Arc<DynamicZone> {
     let octets = fs::read(path).unwrap();
-    let image = Image::read(&name("example.org."), &octets).unwrap();
+    let image = Image::read(name("example.org."), &octets).unwrap();
     let (zone, path) = (name("example.org."), Some(path.to_owned()));
     Arc::new(DynamicZone::new(zone, path, image.data, &image.steps))
 }

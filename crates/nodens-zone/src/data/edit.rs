@@ -10,7 +10,7 @@ use super::trie::{Entry, Flags, Trie, Walk};
 use super::{Data, Incomplete, Refused, check};
 use crate::limits::TTL_MAX;
 use crate::zone::{RecordRef, Soa};
-use nodens_wire::{Class, Name, NameRef, Record, Type};
+use nodens_wire::{Class, Name, NameRef, Record, SharedName, Type};
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub use ordered::Ordered;
 /// begun from; what changes twice is copied once.
 #[derive(Clone)]
 pub struct Edit {
-    origin: Arc<Name>,
+    origin: SharedName,
     class: Class,
     names: Trie,
     hashed: Trie,
@@ -47,8 +47,8 @@ impl fmt::Debug for Edit {
 
 impl Edit {
     /// Begins with no records.
-    pub fn new(origin: NameRef<'_>, class: Class) -> Self {
-        let origin = Arc::new(origin.to_name().to_folded());
+    pub fn new(origin: impl Into<SharedName>, class: Class) -> Self {
+        let origin = origin.into();
         let (names, hashed) = (Trie::default(), Trie::default());
         let (like, claim) = (None, Claim::default());
         let mut edit = Self {

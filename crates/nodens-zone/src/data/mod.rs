@@ -54,7 +54,7 @@ pub(crate) use standing::Standing;
 use crate::zone::{Cursor, Soa, Version};
 use key::Place;
 use node::Node;
-use nodens_wire::{Class, Name, NameRef, Type};
+use nodens_wire::{Class, NameRef, SharedName, Type};
 use prepared::Prepared;
 use std::fmt;
 use std::sync::Arc;
@@ -66,8 +66,7 @@ const DATA_LEN: usize = 512;
 /// One version of a zone. A clone costs a few counted references.
 #[derive(Clone)]
 pub struct Data {
-    /// In lower case.
-    origin: Arc<Name>,
+    origin: SharedName,
     class: Class,
     soa: Arc<Soa>,
     names: Trie,

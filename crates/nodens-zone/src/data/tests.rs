@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::presentation;
-use nodens_wire::Record;
+use nodens_wire::{Name, Record};
 
 mod edits;
 mod model;

@@ -17,7 +17,8 @@ use crate::limits::{
 use crate::serial::Serial;
 use crate::zone::Soa;
 use nodens_wire::{
-    Builder, Class, Flags, HEADER_LEN, Header, Name, Opcode, Rcode, Reader, Records, Section, Type,
+    Builder, Class, Flags, HEADER_LEN, Header, Opcode, Rcode, Reader, Records, Section, SharedName,
+    Type,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -93,7 +94,7 @@ pub struct Counts {
 /// A transfer to this server.
 #[derive(Debug)]
 pub struct Incoming {
-    zone: Name,
+    zone: SharedName,
     qtype: Type,
     id: u16,
     /// The version that is here.
@@ -111,16 +112,16 @@ pub struct Incoming {
 
 impl Incoming {
     /// The differences to `base`, or the whole zone if the primary does not have these.
-    pub fn ixfr(zone: Name, id: u16, base: Data) -> Self {
-        Self::new(zone, id, Type::IXFR, Some(base))
+    pub fn ixfr(zone: impl Into<SharedName>, id: u16, base: Data) -> Self {
+        Self::new(zone.into(), id, Type::IXFR, Some(base))
     }
 
     /// The whole zone; `base` is what is here, of which a later version is wanted.
-    pub fn axfr(zone: Name, id: u16, base: Option<Data>) -> Self {
-        Self::new(zone, id, Type::AXFR, base)
+    pub fn axfr(zone: impl Into<SharedName>, id: u16, base: Option<Data>) -> Self {
+        Self::new(zone.into(), id, Type::AXFR, base)
     }
 
-    fn new(zone: Name, id: u16, qtype: Type, base: Option<Data>) -> Self {
+    fn new(zone: SharedName, id: u16, qtype: Type, base: Option<Data>) -> Self {
         Self {
             zone,
             qtype,

@@ -177,7 +177,7 @@ impl Incoming {
 
     fn begin_whole(&mut self) -> Result<(), IncomingError> {
         let Some(latest) = &self.latest else { return Err(IncomingError::NoSoa) };
-        let mut edit = Edit::new(self.zone.view(), Class::IN).like(self.base.clone());
+        let mut edit = Edit::new(&self.zone, Class::IN).like(self.base.clone());
         edit.add(latest.record().into()).map_err(refused)?;
         self.stage = Stage::Whole(edit);
         Ok(())

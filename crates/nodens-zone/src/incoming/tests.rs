@@ -2,7 +2,7 @@ use super::*;
 use crate::transfer::{Next, Question, Transfer};
 use crate::zone::{Cursor, Records as RecordCursor, Version};
 use crate::{Advance, RecordRef};
-use nodens_wire::{Message, Record};
+use nodens_wire::{Message, Name, Record};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -4,10 +4,9 @@ use super::{Action, End, Refresh, State, nanoseconds};
 use crate::limits::{PACED_BURST, PACED_INTERVAL, REFRESHES_AT_ONCE};
 use crate::serial::Serial;
 use foldhash::fast::RandomState;
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use std::collections::hash_map::Entry as Place;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
 /// Names one query or transfer of a [`Schedule`] for good, so that what comes of it does not count for
 /// a later one: a zone may be removed and added again meanwhile.
@@ -18,7 +17,7 @@ pub struct Token(u64);
 #[derive(Debug, Default)]
 pub struct Schedule {
     /// Boxed, so that the table of a hundred thousand stays small.
-    pub(super) zones: HashMap<Arc<Name>, Box<Entry>, RandomState>,
+    pub(super) zones: HashMap<SharedName, Box<Entry>, RandomState>,
     pub(super) orders: Orders,
     /// When the next of those in [`Orders::paced`] is asked for.
     paced_at: u64,
@@ -30,18 +29,18 @@ pub struct Schedule {
 #[derive(Debug, Default)]
 pub(super) struct Orders {
     /// Zones by the time when a primary is to be asked.
-    pub(super) due: BTreeSet<(u64, Arc<Name>)>,
+    pub(super) due: BTreeSet<(u64, SharedName)>,
     /// The same of those that were restored, or whose last attempt has failed and of which there is no version.
-    pub(super) paced: BTreeSet<(u64, Arc<Name>)>,
+    pub(super) paced: BTreeSet<(u64, SharedName)>,
     /// Zones by the time when they expire.
-    pub(super) expiring: BTreeSet<(u64, Arc<Name>)>,
+    pub(super) expiring: BTreeSet<(u64, SharedName)>,
     /// Queries and transfers under way.
     pub(super) under_way: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Entry {
-    name: Arc<Name>,
+    name: SharedName,
     pub(super) refresh: Refresh,
     /// Where it stands in [`Orders::due`] or [`Orders::paced`].
     due_at: Option<u64>,
@@ -59,7 +58,7 @@ impl Schedule {
     /// Adds a zone, in the place of the one of that name. Gives its [times](Schedule::times).
     pub fn insert(
         &mut self,
-        zone: impl Into<Arc<Name>>,
+        zone: impl Into<SharedName>,
         refresh: Refresh,
     ) -> (Option<u64>, Option<u64>) {
         let name = zone.into();
@@ -91,7 +90,7 @@ impl Schedule {
     }
 
     /// Forgets a zone.
-    pub fn remove(&mut self, zone: &Name) {
+    pub fn remove(&mut self, zone: &SharedName) {
         let entry = self.zones.remove(zone);
         entry.into_iter().for_each(|entry| self.orders.take(*entry));
     }
@@ -115,7 +114,7 @@ impl Schedule {
     /// [restored](Refresh::restore), and those of which there is no version after an attempt, are asked for
     /// [`PACED_INTERVAL`] apart, unless a primary has sent NOTIFY.
     /// [`Schedule::ended`] wants the token; [`Action::Expire`] does not end.
-    pub fn poll(&mut self, now_ns: u64) -> Option<(Arc<Name>, Action, Token)> {
+    pub fn poll(&mut self, now_ns: u64) -> Option<(SharedName, Action, Token)> {
         loop {
             let due = self.orders.due.first().filter(|_| self.has_room());
             let may_pace = self.has_room() && self.paced_at <= now_ns;
@@ -140,7 +139,7 @@ impl Schedule {
     /// Puts a query or transfer that [`Schedule::poll`] gave on hold (`waits`), or takes it off hold. On hold it does not
     /// count against [`REFRESHES_AT_ONCE`], and [`Schedule::poll`] gives no other one for the zone. Gives false, and changes
     /// nothing, if `token` is not that of the zone's last query or transfer.
-    pub fn hold(&mut self, zone: &Name, token: Token, waits: bool) -> bool {
+    pub fn hold(&mut self, zone: &SharedName, token: Token, waits: bool) -> bool {
         let entry = self.zones.get_mut(zone).filter(|entry| entry.token == Some(token));
         let Some(entry) = entry else { return false };
         entry.is_held = waits;
@@ -149,31 +148,35 @@ impl Schedule {
     }
 
     /// When a primary of the zone is asked next, and when the zone expires.
-    pub fn times(&self, zone: &Name) -> (Option<u64>, Option<u64>) {
+    pub fn times(&self, zone: &SharedName) -> (Option<u64>, Option<u64>) {
         let entry = self.zones.get(zone);
         entry.map_or((None, None), |entry| (entry.due_at, entry.expires_at))
     }
 
     /// Whether the token is that of the zone's last query or transfer.
-    pub fn is_current(&self, zone: &Name, token: Token) -> bool {
+    pub fn is_current(&self, zone: &SharedName, token: Token) -> bool {
         self.zones.get(zone).is_some_and(|entry| entry.token == Some(token))
     }
 
     /// See [`Refresh::ended`]. Nothing comes of a token that is not that of the zone's last query or
     /// transfer.
-    pub fn ended(&mut self, zone: &Name, token: Token, now_ns: u64, end: End, random: u32) {
+    pub fn ended(&mut self, zone: &SharedName, token: Token, now_ns: u64, end: End, random: u32) {
         if self.is_current(zone, token) {
             self.change(zone, |refresh| refresh.ended(now_ns, end, random));
         }
     }
 
     /// See [`Refresh::notified`].
-    pub fn notified(&mut self, zone: &Name, primary: usize, serial: Option<Serial>) {
+    pub fn notified(&mut self, zone: &SharedName, primary: usize, serial: Option<Serial>) {
         self.change(zone, |refresh| refresh.notified(primary, serial));
     }
 
     /// Changes a zone's state, and its place in the order.
-    fn change<T>(&mut self, zone: &Name, change: impl FnOnce(&mut Refresh) -> T) -> Option<T> {
+    fn change<T>(
+        &mut self,
+        zone: &SharedName,
+        change: impl FnOnce(&mut Refresh) -> T,
+    ) -> Option<T> {
         let entry = self.zones.get_mut(zone)?;
         let result = change(&mut entry.refresh);
         self.orders.put(entry);
@@ -214,9 +217,9 @@ impl Orders {
 
 /// Moves a zone from where it stands in `order` to `at`.
 fn put(
-    order: &mut BTreeSet<(u64, Arc<Name>)>,
+    order: &mut BTreeSet<(u64, SharedName)>,
     stands: &mut Option<u64>,
-    zone: &Arc<Name>,
+    zone: &SharedName,
     at: Option<u64>,
 ) {
     if *stands != at {

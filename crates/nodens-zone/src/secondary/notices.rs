@@ -2,7 +2,7 @@
 
 use super::lock;
 use crate::serial::Serial;
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -11,9 +11,9 @@ use std::sync::Mutex;
 /// Primaries that say that a zone has changed (RFC 1996), each once, until the keeper takes them.
 #[derive(Default)]
 pub struct Notices {
-    waiting: Mutex<BTreeMap<(Name, usize), Option<Serial>>>,
+    waiting: Mutex<BTreeMap<(SharedName, usize), Option<Serial>>>,
     /// Zones of which it was told that they are looked at, and no primary was asked since.
-    told: Mutex<HashSet<Name>>,
+    told: Mutex<HashSet<SharedName>>,
     wake: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 
@@ -32,7 +32,13 @@ impl Notices {
     /// The primary with this index says that `zone` has changed, and perhaps to what: of what it says
     /// before the keeper takes it, the latest version counts, and one that it does not name most. Gives
     /// whether this is the first since a primary was last asked for the zone.
-    pub fn note(&self, zone: Name, primary: usize, serial: Option<Serial>) -> bool {
+    pub fn note(
+        &self,
+        zone: impl Into<SharedName>,
+        primary: usize,
+        serial: Option<Serial>,
+    ) -> bool {
+        let zone = zone.into();
         let (had_some, is_new) = {
             let mut waiting = lock(&self.waiting);
             let had_some = !waiting.is_empty();
@@ -58,12 +64,12 @@ impl Notices {
     }
 
     /// A primary was asked for the zone, or the zone is gone.
-    pub fn asked(&self, zone: &Name) {
+    pub fn asked(&self, zone: &SharedName) {
         lock(&self.told).remove(zone);
     }
 
     /// Takes what was noted.
-    pub fn take(&self) -> impl Iterator<Item = (Name, usize, Option<Serial>)> + use<> {
+    pub fn take(&self) -> impl Iterator<Item = (SharedName, usize, Option<Serial>)> + use<> {
         let waiting = std::mem::take(&mut *lock(&self.waiting));
         waiting.into_iter().map(|((zone, primary), serial)| (zone, primary, serial))
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::data::Edit;
 use crate::journal::Packed;
 use crate::zone::Advance;
-use nodens_wire::{Class, Record, Type};
+use nodens_wire::{Class, Name, Record, Type};
 
 fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
@@ -121,7 +121,7 @@ fn what_primaries_say_is_taken_once_and_the_keeper_woken_once() {
     }
     assert_eq!(woken.load(Ordering::Relaxed), 1);
     let taken: Vec<_> = notices.take().collect();
-    assert_eq!(taken, [(name("example.org."), 1, Some(Serial(999)))]);
+    assert_eq!(taken, [(name("example.org.").into(), 1, Some(Serial(999)))]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn what_a_primary_said_is_not_taken_back_by_an_older_serial() {
         let taken = notices.take().next();
         // Nothing is said anew before a primary was asked.
         assert!(!notices.note(name("example.org."), 1, None) && notices.take().count() == 1);
-        notices.asked(&name("example.org."));
+        notices.asked(&name("example.org.").into());
         taken.map(|(.., serial)| serial)
     };
     assert_eq!(noted(&[Some(8), Some(3)]), Some(Some(Serial(8))));

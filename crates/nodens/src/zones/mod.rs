@@ -164,7 +164,7 @@ fn each(config: &Config, mut look: impl FnMut(NameRef<'_>, &Arc<dyn Zone>)) {
     for table in &config.services.zones {
         for (name, zone) in table.load().iter() {
             if seen.insert(Arc::as_ptr(zone).addr()) && zone.sight().is_some() {
-                look(name, zone);
+                look(name.view(), zone);
             }
         }
     }

@@ -86,7 +86,7 @@ impl Secondary {
         };
         // Addresses can be forged: what waits already is not said again.
         let announced = announced(&cx.job.request);
-        if self.notices.note(name.to_name(), primary, announced) {
+        if self.notices.note(name, primary, announced) {
             cx.worker.cells.add(self.heard.taken, 1);
             let text = format!("Notify from {client} for {name}: checking transfer");
             cx.worker.sink.line(Level::Info, SPEC.name, text);

@@ -4,7 +4,7 @@ use crate::testing::{Bench, request};
 use crate::transport::Transport;
 use crate::upstream::PrimaryPeer;
 use crate::worker::Verdict;
-use nodens_wire::{Builder, Class, Flags, Message, Name, Record};
+use nodens_wire::{Builder, Class, Flags, Message, Name, Record, SharedName};
 use nodens_zone::Zone;
 use nodens_zone::data::{Data, Edit};
 use nodens_zone::secondary::{Primary, SecondaryService};
@@ -94,10 +94,10 @@ fn primaries_are_heard_and_others_are_not() {
         assert_eq!(send(&mut bench, stranger, &notify("example.org.", Some(9))), None);
     }
     let taken: Vec<_> = service(&bench).notices.take().collect();
-    let zone = name("example.org.");
+    let zone = SharedName::from(name("example.org."));
     assert_eq!(taken, [(zone.clone(), 0, Some(Serial(7))), (zone, 1, Some(Serial(7)))]);
     send(&mut bench, "192.0.2.1:4000", &notify("example.org.", None)).unwrap();
-    assert_eq!(service(&bench).notices.take().next(), Some((name("example.org."), 0, None)));
+    assert_eq!(service(&bench).notices.take().next(), Some((name("example.org.").into(), 0, None)));
 }
 
 #[test]

@@ -24,7 +24,8 @@ fn stored(folder: &Path, lock: &Arc<Lock>) -> Vec<Wanted> {
         let zone = zone(number);
         let mut edit = Edit::new(zone.origin().view(), Class::IN);
         let times = [number as u32, 7200, 1800, 86_400, 5];
-        let soa = Soa::with(zone.origin().view(), 5, (zone.origin(), zone.origin()), times);
+        let own = zone.origin().to_name();
+        let soa = Soa::with(own.view(), 5, (&own, &own), times);
         edit.add(soa.record().into()).unwrap();
         let mut store = Store::new(folder, &zone);
         if number % 10 != 7 {
@@ -34,7 +35,7 @@ fn stored(folder: &Path, lock: &Arc<Lock>) -> Vec<Wanted> {
     });
     let all: Vec<Wanted> = all.collect();
     let (damaged, _) = all[500].as_ref().unwrap();
-    std::fs::write(folder.join(file_name(damaged.origin())), "noise").unwrap();
+    std::fs::write(folder.join(file_name(damaged.origin().view())), "noise").unwrap();
     all
 }
 

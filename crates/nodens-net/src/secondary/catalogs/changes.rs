@@ -1,13 +1,13 @@
 //! What another version of a catalog changes.
 
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use nodens_zone::catalog::{Member, Names};
 use nodens_zone::secondary::{SecondaryZone, Terms};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A catalog that has a member, and the label of that in it.
-pub(super) type Owner = (Arc<Name>, Arc<[u8]>);
+pub(super) type Owner = (SharedName, Arc<[u8]>);
 
 /// Zones to be added and zones to be removed.
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub(super) struct Changes {
     pub(super) added: Vec<(Arc<SecondaryZone>, Arc<Member>)>,
     pub(super) removed: Names,
     /// Those of them that another catalog had, by its name.
-    pub(super) taken: HashMap<Name, Names>,
+    pub(super) taken: HashMap<SharedName, Names>,
 }
 
 /// What becomes of a member.

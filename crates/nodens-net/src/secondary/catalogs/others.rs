@@ -1,7 +1,7 @@
 //! Whether a zone that no catalog was found to have is another's all the same.
 
 use super::super::areas::Area;
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use nodens_zone::Zone;
 use nodens_zone::catalog::Member;
 use nodens_zone::image::file_name;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 impl Area {
     /// Whether this member of a catalog is not the catalog's to have.
     pub(super) fn has_other(&self, catalog: &Configured, member: &Member) -> bool {
-        let (origin, name): (_, &Name) = (catalog.zone.origin(), &member.zone);
+        let (origin, name): (_, &SharedName) = (catalog.zone.origin(), &member.zone);
         // A zone of the configuration may be kept for another directive.
         let is_configured = self.service.configured.iter().any(|own| own.zone.origin() == name);
         let handed_on = self.service.handed_on.load();
@@ -43,7 +43,7 @@ impl Area {
     ) -> bool {
         let has_file = |catalog: &Configured, member: &Member| {
             let folder = catalog.terms(&member.groups).store;
-            folder.is_some_and(|folder| folder.join(file_name(&member.zone)).exists())
+            folder.is_some_and(|folder| folder.join(file_name(member.zone.view())).exists())
         };
         let is_new = !self.catalogs.now.contains_key(other.zone.origin());
         is_new && has_file(other, theirs) && !has_file(own, ours)

@@ -4,18 +4,17 @@ use super::super::ORIGIN;
 use crate::limits::CLASHES_NAMED;
 use foldhash::fast::RandomState;
 use nodens_core::log::{Level, Sink};
-use nodens_wire::Name;
+use nodens_wire::SharedName;
 use nodens_zone::secondary::RefusedMembers;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::sync::Arc;
 
 /// Members of a catalog that are not served, by reason.
 #[derive(Default)]
 pub(super) struct Refused {
-    outside: HashSet<Arc<Name>, RandomState>,
-    clashing: HashSet<Arc<Name>, RandomState>,
-    without_room: HashSet<Arc<Name>, RandomState>,
+    outside: HashSet<SharedName, RandomState>,
+    clashing: HashSet<SharedName, RandomState>,
+    without_room: HashSet<SharedName, RandomState>,
 }
 
 /// Those that were served, or were none, before.
@@ -28,33 +27,33 @@ pub(super) struct New {
 
 impl Refused {
     /// What becomes of this one is about to be known; gives whether it was one of them.
-    pub(super) fn forget(&mut self, zone: &Arc<Name>) -> bool {
+    pub(super) fn forget(&mut self, zone: &SharedName) -> bool {
         // Mostly there are none, and a name need not be hashed for that.
         let goes =
-            |from: &mut HashSet<Arc<Name>, RandomState>| !from.is_empty() && from.remove(zone);
+            |from: &mut HashSet<SharedName, RandomState>| !from.is_empty() && from.remove(zone);
         goes(&mut self.outside) | goes(&mut self.clashing) | goes(&mut self.without_room)
     }
 
     /// It lies outside of the zones that are accepted.
-    pub(super) fn add_outside(&mut self, zone: &Arc<Name>, new: Option<&mut New>) {
+    pub(super) fn add_outside(&mut self, zone: &SharedName, new: Option<&mut New>) {
         self.outside.insert(zone.clone());
         new.into_iter().for_each(|new| new.outside += 1);
     }
 
     /// Another zone of its name is in its place.
-    pub(super) fn add_clashing(&mut self, zone: &Arc<Name>, new: Option<&mut New>) {
+    pub(super) fn add_clashing(&mut self, zone: &SharedName, new: Option<&mut New>) {
         self.clashing.insert(zone.clone());
         new.into_iter().for_each(|new| new.clashes.add(zone));
     }
 
     /// There is no memory for it.
-    pub(super) fn add_without_room(&mut self, zone: &Arc<Name>, new: Option<&mut New>) {
+    pub(super) fn add_without_room(&mut self, zone: &SharedName, new: Option<&mut New>) {
         self.without_room.insert(zone.clone());
         new.into_iter().for_each(|new| new.without_room += 1);
     }
 
     /// Those that wait for memory.
-    pub(super) fn without_room(&self) -> impl Iterator<Item = &Arc<Name>> {
+    pub(super) fn without_room(&self) -> impl Iterator<Item = &SharedName> {
         self.without_room.iter()
     }
 
@@ -70,7 +69,7 @@ impl Refused {
 
 impl New {
     /// Says which members of a catalog these are.
-    pub(super) fn say(&self, origin: &Name, sink: &Sink) {
+    pub(super) fn say(&self, origin: &SharedName, sink: &Sink) {
         let Self { outside, without_room, clashes } = self;
         if *outside > 0 {
             let text = format!(
@@ -95,12 +94,12 @@ impl New {
 /// Members in whose places other zones are, the first of them by name.
 #[derive(Default)]
 struct Clashes {
-    first: BTreeSet<Arc<Name>>,
+    first: BTreeSet<SharedName>,
     count: usize,
 }
 
 impl Clashes {
-    fn add(&mut self, zone: &Arc<Name>) {
+    fn add(&mut self, zone: &SharedName) {
         self.count += 1;
         let is_first = self.first.last().is_none_or(|last| zone < last);
         if is_first || self.first.len() < CLASHES_NAMED {

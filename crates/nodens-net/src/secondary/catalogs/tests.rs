@@ -6,7 +6,7 @@ use crate::poll::Waker;
 use crate::secondary::exchange::Order;
 use crate::secondary::lanes::{Lanes, Task};
 use nodens_core::log::Record as LogRecord;
-use nodens_wire::{Class, Record, Type};
+use nodens_wire::{Class, Name, Record, Type};
 use nodens_zone::Zone;
 use nodens_zone::data::Edit;
 use nodens_zone::limits::{REFRESHES_AT_ONCE, REFRESHES_UNHEARD};
@@ -23,6 +23,10 @@ thread_local! {
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
+}
+
+fn shared(text: &str) -> SharedName {
+    name(text).into()
 }
 
 /// A zone with an NS record and these records besides, owners and PTR targets, or groups.
@@ -112,7 +116,7 @@ impl Scene {
     }
 
     fn zone(&self, origin: &str) -> Arc<SecondaryZone> {
-        self.keeper.areas[0].zones[&name(origin)].zone.clone()
+        self.keeper.areas[0].zones[&shared(origin)].zone.clone()
     }
 
     /// The zone has come.
@@ -142,7 +146,9 @@ fn members_come_and_go_and_begin_anew_with_another_label() {
     scene.fill("a.example.");
     scene.apply("one.", &[("1.zones", "a.example."), ("3.zones", "b.example.")]);
     assert_eq!(scene.served(), "a.example. b.example.");
-    assert!(scene.has_data("a.example.") && !scene.keeper.areas[0].zones.contains_key(&name("c.")));
+    assert!(
+        scene.has_data("a.example.") && !scene.keeper.areas[0].zones.contains_key(&shared("c."))
+    );
     scene.apply("one.", &[("9.zones", "a.example.")]);
     assert_eq!((scene.served().as_str(), scene.has_data("a.example.")), ("a.example.", false));
 }
@@ -162,7 +168,7 @@ fn members_of_a_group_come_from_its_primaries_and_keep_their_data_when_they_chan
     let mut scene = Scene::of(of(&configured));
     let port = |scene: &Scene, origin| scene.zone(origin).primaries()[0].address.port();
     let is_stored =
-        |scene: &Scene, origin: &str| scene.keeper.areas[0].zones[&name(origin)].store.is_some();
+        |scene: &Scene, origin: &str| scene.keeper.areas[0].zones[&shared(origin)].store.is_some();
     let both = [("1.zones", "a.example."), ("2.zones", "c.")];
     scene.apply("one.", &[both[0], both[1], ("group.1.zones", "far"), ("group.2.zones", "other")]);
     assert_eq!((port(&scene, "a.example."), port(&scene, "c.")), (9, 1));
@@ -208,7 +214,7 @@ fn a_member_that_comes_from_elsewhere_is_on_the_disk_all_the_time() {
         let wanted = Duration::from_secs(500_000);
         let reached = crate::clock::before(crate::clock::mono_ns(), wanted);
         scene.zone("a.example.").note_reached(reached);
-        let kept = scene.keeper.areas[0].zones.get_mut(&name("a.example.")).unwrap();
+        let kept = scene.keeper.areas[0].zones.get_mut(&shared("a.example.")).unwrap();
         kept.store.as_mut().unwrap().save(&data("a.example.", &[]), &[]).unwrap();
         let file = |folder: &Path| std::fs::metadata(folder.join("a.example.zone"));
         let inode = std::os::unix::fs::MetadataExt::ino(&file(old).unwrap());
@@ -229,7 +235,7 @@ fn a_member_that_comes_from_elsewhere_is_on_the_disk_all_the_time() {
             assert!(age.abs_diff(wanted) < Duration::from_secs(20), "{age:?}");
         }
         // The next differences are appended to it.
-        let kept = &scene.keeper.areas[0].zones[&name("a.example.")];
+        let kept = &scene.keeper.areas[0].zones[&shared("a.example.")];
         let again = SecondaryZone::new(name("a.example."), Vec::new());
         again.replace(data("a.example.", &[]), &[]);
         kept.store.as_ref().unwrap().leave_to(&again);
@@ -245,7 +251,7 @@ fn a_member_that_cannot_be_stored_elsewhere_keeps_its_file() {
     scene.apply("one.", &[("1.zones", "a.example.")]);
     scene.fill("a.example.");
     scene.zone("a.example.").note_reached(crate::clock::mono_ns().cast_signed());
-    let kept = scene.keeper.areas[0].zones.get_mut(&name("a.example.")).unwrap();
+    let kept = scene.keeper.areas[0].zones.get_mut(&shared("a.example.")).unwrap();
     kept.store.as_mut().unwrap().save(&data("a.example.", &[]), &[]).unwrap();
     // What it would be written to is a folder.
     std::fs::create_dir(new.join("a.example.new")).unwrap();
@@ -359,7 +365,7 @@ fn a_member_with_another_label_does_not_begin_with_what_is_stored_of_the_one_bef
     scene.apply("one.", &[("1.zones", "a.example.")]);
     scene.fill("a.example.");
     let path = folder.path().join("a.example.zone");
-    let kept = scene.keeper.areas[0].zones.get_mut(&name("a.example.")).unwrap();
+    let kept = scene.keeper.areas[0].zones.get_mut(&shared("a.example.")).unwrap();
     kept.store.as_mut().unwrap().save(&data("a.example.", &[]), &[]).unwrap();
     assert!(path.exists());
     scene.apply("one.", &[("9.zones", "a.example.")]);
@@ -604,10 +610,10 @@ fn a_catalog_that_was_not_taken_up_is_said_to_be_until_another_version_is() {
     scene.keeper.apply_catalog(&zone, &broken);
     let schedule = &mut scene.keeper.areas[0].schedule;
     let (_, _, token) = std::iter::from_fn(|| schedule.poll(u64::MAX / 2))
-        .find(|(origin, _, _)| **origin == name("one."))
+        .find(|(origin, _, _)| *origin == name("one."))
         .unwrap();
     let primary = zone.primaries()[0].clone();
-    let order = Order { area: 0, zone: name("one."), primary, token, key: None };
+    let order = Order { area: 0, zone: shared("one."), primary, token, key: None };
     for _ in 0..2 {
         assert!(zone.failure().unwrap().contains("not taken up as a catalog"));
         scene.keeper.recovered(&order, Serial(1));
@@ -649,7 +655,7 @@ fn members_outlive_a_reload_with_a_catalog_that_is_broken_or_has_expired() {
         assert_eq!(scene.served(), "a.example. c.");
         // They are kept up to date.
         assert!(scene.has_data("a.example.") && !scene.has_data("c."));
-        let next = scene.keeper.areas[0].schedule.times(&name("c.")).0;
+        let next = scene.keeper.areas[0].schedule.times(&shared("c.")).0;
         assert!(next.is_some(), "no query for the serial is due");
         scene.apply("one.", &[("2.zones", "c.")]);
         assert_eq!(scene.served(), "c.");

@@ -167,7 +167,7 @@ fn the_members_of_a_catalog_that_has_expired_are_known_after_a_restart() {
     keeper.expire(0, &own.zone);
     assert_eq!(members(&own.zone), (false, 1));
     drop(keeper);
-    let path = folder.path().join(nodens_zone::image::file_name(own.zone.origin()));
+    let path = folder.path().join(nodens_zone::image::file_name(own.zone.origin().view()));
     let file = File::options().append(true).open(&path).unwrap();
     file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let again = stored();
@@ -363,7 +363,9 @@ fn a_folder_that_is_written_in_several_ways_has_one_lock_and_one_file_for_a_zone
     // Another block has a zone of the same name.
     let [first, last] = [all.swap_remove(0), configured((0, &ways[3]))];
     let keeper = keeper_of_blocks(vec![vec![first], vec![last]]);
-    let has_store = |area: usize| keeper.areas[area].zones[&name("0.test.")].store.is_some();
+    let has_store = |area: usize| {
+        keeper.areas[area].zones[&nodens_wire::SharedName::from(name("0.test."))].store.is_some()
+    };
     assert_eq!([has_store(0), has_store(1)], [true, false]);
 }
 
@@ -373,7 +375,7 @@ fn a_zone_that_is_older_than_the_machine_runs_expires_in_time_after_a_reload() {
     let zone = Arc::new(SecondaryZone::new(zone(), vec!["127.0.0.1:1".parse().unwrap()]));
     let ends = soa(7, u32::MAX);
     Store::new(folder.path(), &zone).save(&data_of(&[ends]), &[]).unwrap();
-    let path = folder.path().join(nodens_zone::image::file_name(zone.origin()));
+    let path = folder.path().join(nodens_zone::image::file_name(zone.origin().view()));
     let days = Duration::from_secs(6 * 86_400);
     let age = Duration::from_nanos(crate::clock::mono_ns()) + days;
     let file = File::options().append(true).open(path).unwrap();

@@ -146,7 +146,7 @@ fn labels_stay_and_another_configuration_goes_on() {
     let ids = |scene: &Scene| {
         let data = scene.catalog.served().load_full().unwrap();
         let catalog = Catalog::read(&data).unwrap();
-        let members = catalog.members().map(|own| (Name::clone(&own.zone), own.id.clone()));
+        let members = catalog.members().map(|own| (own.zone.to_name(), own.id.clone()));
         members.collect::<BTreeMap<_, _>>()
     };
     let before = ids(&scene);

@@ -8,7 +8,7 @@ use super::{Edit, flags_of};
 use crate::data::check::{checked, is_hashed, is_wildcard};
 use crate::data::{Data, Incomplete, Refused};
 use crate::zone::RecordRef;
-use nodens_wire::{Class, NameRef, Type};
+use nodens_wire::{Class, NameRef, SharedName, Type};
 
 /// A version that is made of its records: the SOA record, then the others as [`Data::cursor`] gives them. Each name is
 /// written once then, and none is searched for. They may come in any other order, and take the time of an [`Edit`] then.
@@ -31,7 +31,7 @@ struct Coming {
 
 impl Ordered {
     /// Begins with no records; see [`Edit::like`].
-    pub fn new(origin: NameRef<'_>, class: Class, like: Option<Data>) -> Self {
+    pub fn new(origin: impl Into<SharedName>, class: Class, like: Option<Data>) -> Self {
         let edit = Edit::new(origin, class).like(like);
         let mut gathered = Gathered::default();
         gathered.begin(edit.origin());
