@@ -226,8 +226,8 @@ fn behind(
     let changed = www(number)?;
     let low = serial as u16;
     loop {
-        let has_newest = probe.has(&newest, |_| true)?;
-        let has_changed = probe.has(&changed, |address| address == low)?;
+        let has_newest = probe.has(&newest, |_| true);
+        let has_changed = probe.has(&changed, |address| address == low);
         if has_newest && has_changed {
             break;
         }

@@ -94,7 +94,7 @@ fn measured(
     let last = name_of_large(records - 1)?;
     let begin = Instant::now();
     let mut server = peer.start(&setup, &lab.cpus.subject)?;
-    while !probe.has(&last, |_| true)? {
+    while !probe.has(&last, |_| true) {
         stopped(lab.stop)?;
         server.check()?;
         progress.show(&format!("{records} records, {:.1} s", begin.elapsed().as_secs_f64()));

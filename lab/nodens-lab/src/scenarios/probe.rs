@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Queries of one round, at most: an octet of the ID counts them.
 const ROUND_MAX: usize = 256;
+/// The same while another round is under way: a socket holds about so many datagrams as both have.
+const ROUND_AHEAD_MAX: usize = 128;
 const ROUND_MIN: usize = 16;
 /// Datagrams that are sent or received with one call.
 const BATCH: usize = 64;
@@ -23,6 +25,15 @@ const ANSWER_LEN: usize = 4_096;
 const ANSWER_MAX: Duration = Duration::from_millis(100);
 /// Between two rounds while most is not served.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
+/// Queries that were sent together.
+struct Round {
+    number: u8,
+    names: Vec<Name>,
+    /// Which of them had an answer that is taken.
+    served: Vec<bool>,
+    waiting: usize,
+}
 
 /// Asks one server.
 pub(super) struct Probe {
@@ -43,34 +54,39 @@ impl Probe {
     }
 
     /// Asks for these names; which of them had an answer that `accept` takes.
-    fn ask(
-        &mut self,
-        names: &[Name],
-        qtype: Type,
-        accept: impl Fn(&[u8]) -> bool,
-    ) -> Result<Vec<bool>> {
+    fn ask(&mut self, names: Vec<Name>, qtype: Type, accept: impl Fn(&[u8]) -> bool) -> Vec<bool> {
+        let mut round = self.begin(names, qtype);
+        self.end(std::slice::from_mut(&mut round), accept);
+        round.served
+    }
+
+    /// Sends a query for each name.
+    fn begin(&mut self, names: Vec<Name>, qtype: Type) -> Round {
         self.round = self.round.wrapping_add(1);
-        let mut served = vec![false; names.len()];
-        let mut waiting = self.send(names, qtype);
+        let waiting = self.send(&names, qtype);
+        Round { number: self.round, served: vec![false; names.len()], names, waiting }
+    }
+
+    /// Waits until the first of these rounds has its answers, and takes those to the others that come meanwhile.
+    fn end(&mut self, rounds: &mut [Round], accept: impl Fn(&[u8]) -> bool) {
         // Ends when nothing came in time, or nothing listens.
-        while waiting > 0 && self.receive().is_ok() {
+        while rounds.first().is_some_and(|first| first.waiting > 0) && self.receive().is_ok() {
             for message in (0..self.answers.len()).map(|at| self.answers.get(at)) {
                 let Ok(header) = Header::read(message) else { continue };
-                let [round, at] = header.id.to_be_bytes();
-                if round != self.round {
+                let [number, at] = header.id.to_be_bytes();
+                let Some(round) = rounds.iter_mut().find(|round| round.number == number) else {
                     continue;
-                }
-                waiting = waiting.saturating_sub(1);
+                };
+                round.waiting = round.waiting.saturating_sub(1);
                 let is_good = header.flags.rcode() == Rcode::NOERROR
                     && header.flags.has(Flags::AA)
                     && header.counts.get(1).is_some_and(|answers| *answers > 0)
                     && accept(message);
-                if let Some(served) = served.get_mut(usize::from(at)) {
+                if let Some(served) = round.served.get_mut(usize::from(at)) {
                     *served |= is_good;
                 }
             }
         }
-        Ok(served)
     }
 
     /// Sends a query for each name; how many left.
@@ -102,10 +118,9 @@ impl Probe {
     }
 
     /// Whether it answers for this name with an address that `accept` takes, by its last two octets.
-    pub(super) fn has(&mut self, name: &Name, accept: impl Fn(u16) -> bool) -> Result<bool> {
+    pub(super) fn has(&mut self, name: &Name, accept: impl Fn(u16) -> bool) -> bool {
         let last_two = |message: &[u8]| last_octets(message).is_some_and(&accept);
-        let served = self.ask(std::slice::from_ref(name), Type::A, last_two)?;
-        Ok(served.first() == Some(&true))
+        self.ask(vec![name.clone()], Type::A, last_two).first() == Some(&true)
     }
 }
 
@@ -121,7 +136,12 @@ fn last_octets(message: &[u8]) -> Option<u16> {
 pub(super) struct Sweep {
     probe: Probe,
     left: VecDeque<Name>,
+    qtype: Type,
+    /// Rounds that wait for answers.
+    under_way: VecDeque<Round>,
     round: usize,
+    /// Whether another round is begun before the answers to one are there, so that the server need not wait for this.
+    is_ahead: bool,
 }
 
 impl Sweep {
@@ -130,33 +150,40 @@ impl Sweep {
         for at in (1..names.len()).rev() {
             names.swap(at, random.below(at + 1));
         }
-        Ok(Self { probe: Probe::new(server)?, left: names.into(), round: ROUND_MIN })
+        let (left, under_way) = (names.into(), VecDeque::new());
+        let probe = Probe::new(server)?;
+        let (qtype, round, is_ahead) = (Type::A, ROUND_MIN, false);
+        Ok(Self { probe, left, qtype, under_way, round, is_ahead })
     }
 
     /// Names that were not answered yet.
     pub(super) fn left(&self) -> usize {
-        self.left.len()
+        self.left.len() + self.under_way.iter().map(|round| round.names.len()).sum::<usize>()
     }
 
     /// Asks for some of them, for more the next time if most were answered. Gives whether to go on at once.
-    pub(super) fn step(&mut self) -> Result<bool> {
-        let again = self.round.min(self.left.len());
-        let asked: Vec<Name> = self.left.drain(..again).collect();
-        let served = self.probe.ask(&asked, Type::A, |_| true)?;
-        let count = served.iter().filter(|served| **served).count();
-        let waiting = asked.into_iter().zip(served).filter(|(_, served)| !served);
+    pub(super) fn step(&mut self) -> bool {
+        let rounds = if self.is_ahead { 2 } else { 1 };
+        while self.under_way.len() < rounds && !self.left.is_empty() {
+            let asked = self.left.drain(..self.round.min(self.left.len())).collect();
+            self.under_way.push_back(self.probe.begin(asked, self.qtype));
+        }
+        self.probe.end(self.under_way.make_contiguous(), |_| true);
+        let Some(Round { names, served, .. }) = self.under_way.pop_front() else { return true };
+        let (asked, count) = (names.len(), served.iter().filter(|served| **served).count());
+        let waiting = names.into_iter().zip(served).filter(|(_, served)| !served);
         // Others first: one that takes long must not stand for all.
         self.left.extend(waiting.map(|(name, _)| name));
-        let is_quick = count * 10 >= again * 9;
-        self.round = if is_quick { self.round * 2 } else { self.round / 2 };
-        self.round = self.round.clamp(ROUND_MIN, ROUND_MAX);
-        Ok(is_quick)
+        self.is_ahead = count * 10 >= asked * 9;
+        self.round = if self.is_ahead { self.round * 2 } else { self.round / 2 };
+        self.round = self.round.clamp(ROUND_MIN, ROUND_AHEAD_MAX);
+        self.is_ahead
     }
 
     /// Goes on until all are answered; `go_on` is asked between rounds.
     pub(super) fn finish(&mut self, mut go_on: impl FnMut(usize) -> Result<()>) -> Result<()> {
         while self.left() > 0 {
-            if !self.step()? {
+            if !self.step() {
                 std::thread::sleep(PAUSE);
             }
             go_on(self.left())?;
@@ -201,13 +228,31 @@ mod tests {
         // The primary answers for SOA alone, which no probe asks for.
         let mut probe = Probe::new(primary.address).unwrap();
         let soa = |probe: &mut Probe, names: Vec<Name>| {
-            let served = probe.ask(&names, Type::SOA, |_| true).unwrap();
+            let served = probe.ask(names, Type::SOA, |_| true);
             served.iter().filter(|served| **served).count()
         };
         assert_eq!(soa(&mut probe, names(400..600)), 200);
         assert_eq!(soa(&mut probe, names(500..700)), 100);
         let mut sweep = Sweep::new(primary.address, names(0..300), 1).unwrap();
-        assert!(!sweep.step().unwrap());
+        assert!(!sweep.step());
         assert_eq!(sweep.left(), 300);
+        sweep.qtype = Type::SOA;
+        let mut seen = Vec::new();
+        sweep
+            .finish(|left| {
+                seen.push(left);
+                Ok(())
+            })
+            .unwrap();
+        // Several rounds, of which two are under way in the end.
+        assert!(seen.len() > 3 && seen.is_sorted_by(|one, next| one > next), "{seen:?}");
+        assert_eq!(seen.last(), Some(&0));
+        // Of the last 100 there are none at the primary.
+        let mut sweep = Sweep::new(primary.address, names(500..700), 1).unwrap();
+        sweep.qtype = Type::SOA;
+        for _ in 0..30 {
+            sweep.step();
+        }
+        assert_eq!(sweep.left(), 100);
     }
 }

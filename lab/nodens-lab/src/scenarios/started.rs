@@ -64,7 +64,7 @@ pub(super) fn await_address(
 ) -> Result<()> {
     let mut probe = Probe::new(address)?;
     let begin = Instant::now();
-    while !probe.has(name, |last| octets.is_none_or(|octets| octets == last))? {
+    while !probe.has(name, |last| octets.is_none_or(|octets| octets == last)) {
         stopped(lab.stop)?;
         server.check()?;
         let took = begin.elapsed();
