@@ -10,6 +10,7 @@ use arc_swap::Guard;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Name, NameRef, Rcode, Type};
 use nodens_zone::data::Data;
+use nodens_zone::table::Zones;
 use std::sync::Arc;
 
 /// Reads one occurrence of a directive and adds what it asks for to the block.
@@ -176,6 +177,28 @@ pub enum Searches {
     Cached,
     /// A zone.
     Zone(Guard<Option<Arc<Data>>>),
+    /// One of so many small zones that each query is likely to be for another.
+    Zones(Guard<Arc<Zones>>),
+}
+
+impl Searches {
+    /// Whether the caches of the processor are unlikely to hold it, and there is a way to have it fetched.
+    pub(crate) fn is_fetched(&self) -> bool {
+        match self {
+            Self::Zone(data) => data.as_ref().is_some_and(|data| data.is_fetched()),
+            Self::Zones(_) => true,
+            Self::Nothing | Self::Cached => false,
+        }
+    }
+
+    /// Has the processor fetch what searches for these names will read.
+    pub(crate) fn fetch(&self, names: &[NameRef<'_>]) {
+        match self {
+            Self::Zone(data) => data.iter().for_each(|data| data.fetch(names)),
+            Self::Zones(zones) => _ = zones.fetch(names),
+            Self::Nothing | Self::Cached => {}
+        }
+    }
 }
 
 /// One directive at work in a chain.

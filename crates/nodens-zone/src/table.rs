@@ -15,6 +15,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+mod ahead;
 #[cfg(test)]
 mod tests;
 

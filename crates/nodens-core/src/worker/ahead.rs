@@ -1,7 +1,6 @@
 //! What requests that arrived together will read, before the first of them is looked at.
 
 use super::Worker;
-use crate::handler::Searches;
 use crate::limits::{FETCHED_AT_ONCE, FETCHED_FROM};
 use nodens_wire::{NameRef, qname_of};
 
@@ -14,14 +13,16 @@ impl Worker {
         }
         let mut qnames = requests.filter_map(qname_of);
         let Some(first) = qnames.next() else { return };
-        let Searches::Zone(data) = self.config.searches(listener, first) else { return };
-        let Some(data) = data.as_ref().filter(|data| data.is_fetched()) else { return };
+        let searches = self.config.searches(listener, first);
+        if !searches.is_fetched() {
+            return;
+        }
         let mut names = [NameRef::root(); FETCHED_AT_ONCE];
         let mut count = 0;
         for (place, name) in names.iter_mut().zip(std::iter::once(first).chain(qnames)) {
             *place = name;
             count += 1;
         }
-        data.fetch(names.get(..count).unwrap_or_default());
+        searches.fetch(names.get(..count).unwrap_or_default());
     }
 }

@@ -7,6 +7,7 @@ use super::node::Node;
 use super::{Data, room};
 use crate::limits::{PREPARED_ONE_ZONE, PREPARED_PLACES, PREPARED_RESERVE, PREPARED_SLOTS_MAX};
 use nodens_wire::{Block, NameRef};
+use std::hint::black_box;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -97,6 +98,12 @@ impl Prepared {
         let all = HELD.load(Ordering::Relaxed).saturating_add(octets);
         // One zone leaves some for the others.
         all <= most && own <= most / PREPARED_ONE_ZONE
+    }
+
+    /// Has the processor fetch the table.
+    pub(super) fn fetch(&self) {
+        let first = self.slots.get().and_then(|slots| slots.first());
+        _ = black_box(first.is_some_and(|place| place.get().is_some()));
     }
 
     fn claim(&self, octets: usize) {

@@ -6,6 +6,7 @@ use crate::zone::{Advance, Cursor, RecordRef, Soa, Version, Zone};
 use arc_swap::{ArcSwapOption, Guard};
 use std::collections::VecDeque;
 use std::fmt;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -58,6 +59,12 @@ impl Served {
     /// The data that there are now. Writes no memory that other CPUs use.
     pub fn load(&self) -> Guard<Option<Arc<Data>>> {
         self.now.load()
+    }
+
+    /// Has the processor fetch what [`Served::load`] reads.
+    pub(crate) fn fetch(&self) {
+        // This lies beside it.
+        _ = black_box(self.past.is_poisoned());
     }
 
     /// The data that there are now, for as long as the caller wants: they are not freed meanwhile.

@@ -69,6 +69,7 @@ fn what_queries_are_likely_to_search_is_known_before_they_are_looked_at() {
         let qname: Name = name.parse().unwrap();
         let found = match bench.worker.config().searches(0, qname.view()) {
             Searches::Zone(data) => data.as_ref().map_or("an empty zone", |_| "a zone"),
+            Searches::Zones(_) => "many zones",
             Searches::Cached => "a cache",
             Searches::Nothing => "nothing",
         };

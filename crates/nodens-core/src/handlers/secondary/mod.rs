@@ -57,7 +57,11 @@ impl Handle for Secondary {
     fn searches(&self, name: NameRef<'_>) -> Searches {
         let zones = self.zones.load();
         let zone = zones.find(name).and_then(|(_, zone)| zone.as_secondary());
-        zone.map_or(Searches::Nothing, |zone| Searches::Zone(zone.served().load()))
+        let Some(data) = zone.map(|zone| zone.served().load()) else { return Searches::Nothing };
+        match zones.are_fetched() && !data.as_ref().is_some_and(|data| data.is_fetched()) {
+            true => Searches::Zones(zones),
+            false => Searches::Zone(data),
+        }
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {

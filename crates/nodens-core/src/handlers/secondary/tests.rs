@@ -7,6 +7,7 @@ use crate::worker::Verdict;
 use nodens_wire::{Builder, Class, Flags, Message, Name, Record, SharedName};
 use nodens_zone::Zone;
 use nodens_zone::data::{Data, Edit};
+use nodens_zone::limits::FETCHED_ZONES_MIN;
 use nodens_zone::secondary::{Primary, SecondaryService};
 
 const BLOCK: &str =
@@ -359,4 +360,42 @@ fn what_primaries_say_is_counted_and_ready_waits_for_what_is_stored() {
     assert_eq!((readiness.directive, (readiness.check)()), ("secondary", false));
     service(&bench).restoring.finish();
     assert!((readiness.check)());
+}
+
+#[test]
+fn what_many_small_zones_have_is_fetched() {
+    let mut bench = Bench::new(BLOCK);
+    let zones = service(&bench).zones.clone();
+    let searches = |bench: &Bench, qname: &str| match bench.worker.config().searches(0, name(qname).view()) {
+        Searches::Zones(_) => "many zones",
+        Searches::Zone(data) => data.as_ref().map_or("an empty zone", |_| "a zone"),
+        Searches::Cached => "a cache",
+        Searches::Nothing => "nothing",
+    };
+    assert_eq!(searches(&bench, "www.example.org."), "an empty zone");
+    transfer(&bench, "example.org.", 1);
+    assert_eq!(searches(&bench, "www.example.org."), "a zone");
+    zones.update(|update| {
+        for number in 0..FETCHED_ZONES_MIN {
+            let zone = SecondaryZone::new(name(&format!("z{number}.example.org.")), Vec::new());
+            update.replace_by(zone.origin().clone(), Arc::new(zone));
+        }
+    });
+    assert_eq!(searches(&bench, "www.example.org."), "many zones");
+    assert_eq!(searches(&bench, "www.z7.example.org."), "many zones");
+    assert_eq!(searches(&bench, "example.com."), "nothing");
+    // Versions come, and are gone, between what is fetched and the answer.
+    transfer(&bench, "z1.example.org.", 1);
+    let questions = ["www.z1.example.org A", "WWW.Example.ORG A", "z2.example.org SOA", "example.com A", ". NS"];
+    let requests: Vec<_> = questions.iter().cycle().take(70).map(|text| request(text)).collect();
+    bench.worker.expect(0, requests.iter().map(Vec::as_slice));
+    let names = ["www.z1.example.org.", "WWW.Example.ORG.", "z2.example.org.", "x.z1.example.org."].map(name);
+    let views: Vec<_> = names.iter().cycle().take(39).map(Name::view).collect();
+    assert_eq!(zones.load().fetch(&views), 20);
+    assert_eq!(zones.load().fetch(&[]), 0);
+    let rcodes = [("www.z1.example.org A", Rcode::NOERROR), ("z2.example.org SOA", Rcode::SERVFAIL)];
+    for (question, rcode) in rcodes {
+        let answer = send(&mut bench, "192.0.2.9:53", &request(question)).unwrap();
+        assert_eq!(answer.flags.rcode(), rcode, "{question}");
+    }
 }

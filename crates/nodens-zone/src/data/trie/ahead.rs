@@ -6,12 +6,16 @@ use crate::data::key::Key;
 use crate::limits::NAMES_AT_ONCE;
 
 impl Trie {
-    /// Goes to where the searches for these keys end, one step of each after the other, so that the lines of
-    /// memory that they wait for are fetched at the same time. How many end at a name.
-    pub(in crate::data) fn go_ahead(&self, keys: &[Key]) -> usize {
+    /// Goes to where the searches for these keys end, each in one of the tries, one step of each after the other, so that
+    /// the lines of memory that they wait for are fetched at the same time. How many end at a name.
+    pub(in crate::data) fn go_ahead<'t>(
+        tries: impl Iterator<Item = &'t Self>,
+        keys: &[Key],
+    ) -> usize {
         let mut places: [Option<&Twig>; NAMES_AT_ONCE] = [None; NAMES_AT_ONCE];
-        for (place, _) in places.iter_mut().zip(keys) {
-            *place = Some(&self.root);
+        for ((place, _), trie) in places.iter_mut().zip(keys).zip(tries) {
+            trie.root.fetch();
+            *place = Some(&trie.root);
         }
         let mut under_way = true;
         while under_way {
