@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use lab_load::rng::Stream;
 use lab_sys::batch::Batch;
-use nodens_wire::{Builder, Class, Flags, Header, Name, Rcode, Records, Section, Type};
+use nodens_wire::{Builder, Class, Flags, HEADER_LEN, Header, Name, Rcode, Records, Section, Type};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -77,6 +77,10 @@ impl Probe {
                 let Some(round) = rounds.iter_mut().find(|round| round.number == number) else {
                     continue;
                 };
+                // The number comes again soon: an answer may be a late one to an earlier round.
+                if !round.names.get(usize::from(at)).is_some_and(|name| is_for(message, name)) {
+                    continue;
+                }
                 round.waiting = round.waiting.saturating_sub(1);
                 let is_good = header.flags.rcode() == Rcode::NOERROR
                     && header.flags.has(Flags::AA)
@@ -122,6 +126,12 @@ impl Probe {
         let last_two = |message: &[u8]| last_octets(message).is_some_and(&accept);
         self.ask(vec![name.clone()], Type::A, last_two).first() == Some(&true)
     }
+}
+
+/// Whether a message has this name as its first.
+fn is_for(message: &[u8], name: &Name) -> bool {
+    let octets = message.get(HEADER_LEN..).and_then(|rest| rest.get(..name.as_wire().len()));
+    octets.is_some_and(|octets| octets.eq_ignore_ascii_case(name.as_wire()))
 }
 
 /// The last two octets of the address in an answer.
@@ -254,5 +264,38 @@ mod tests {
             sweep.step();
         }
         assert_eq!(sweep.left(), 100);
+    }
+
+    #[test]
+    fn a_late_answer_does_not_count_for_another_name() {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut probe = Probe::new(server.local_addr().unwrap()).unwrap();
+        let mut next = |name: &Name| {
+            let round = probe.begin(vec![name.clone()], Type::A);
+            let mut query = [0; QUERY_LEN];
+            let (len, client) = server.recv_from(&mut query).unwrap();
+            (round, query[..len].to_vec(), client)
+        };
+        let (late, new) = (member(1).unwrap(), member(2).unwrap());
+        let (first, old, client) = next(&late);
+        // The octet that counts rounds begins anew meanwhile.
+        (1..256).for_each(|_| drop(next(&new)));
+        let (mut round, query, _) = next(&new);
+        assert_eq!((round.number, &query[..2]), (first.number, &old[..2]));
+        let answer = |name: &Name| {
+            let mut out = Vec::new();
+            let id = u16::from_be_bytes([first.number, 0]);
+            let mut builder = Builder::new(&mut out, id, Flags(Flags::QR | Flags::AA));
+            builder.question(name.view(), Type::A, Class::IN);
+            let fields = (Type::A, Class::IN, 1);
+            builder.record(Section::Answer, name.view(), fields, &[192, 0, 2, 7]).unwrap();
+            server.send_to(&out, client).unwrap();
+        };
+        answer(&late);
+        probe.end(std::slice::from_mut(&mut round), |_| true);
+        assert_eq!((&round.served[..], round.waiting), (&[false][..], 1));
+        answer(&new);
+        probe.end(std::slice::from_mut(&mut round), |_| true);
+        assert_eq!((&round.served[..], round.waiting), (&[true][..], 0));
     }
 }
