@@ -37,6 +37,8 @@ fn fetch_versions(zones: &[Option<(&SecondaryZone, NameRef<'_>)>]) -> usize {
         let (zone, name) = zones.get(at).copied().flatten()?;
         Some((zone.served().load(), name))
     });
-    let versions = held.iter().flatten();
-    Data::fetch_each(versions.filter_map(|(data, name)| Some((data.as_deref()?, *name))))
+    Data::fetch_each(held.each_ref().map(|held| {
+        let (data, name) = held.as_ref()?;
+        Some((data.as_deref()?, *name))
+    }))
 }
