@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use triomphe::ThinArc;
 
 /// A name in lower case that many may hold: a clone is a counted reference, and the octets are one step away, where
-/// those of an `SharedName` are two. As what is looked for in a map it is its octets, which are in lower case as well.
+/// those of an `Arc<Name>` are two. As what is looked for in a map it is its octets, which are in lower case as well.
 #[derive(Clone)]
 pub struct SharedName(ThinArc<(), u8>);
 
