@@ -237,7 +237,7 @@ impl Area {
                     update.remove(name.view());
                 }
                 for (zone, _) in &changes.added {
-                    update.replace_by(zone.origin().clone(), zone.clone());
+                    update.replace(zone.origin(), zone.clone());
                 }
             });
         }

@@ -130,6 +130,29 @@ fn those_who_listen_hear_each_change_once_and_are_woken_once() {
 }
 
 #[test]
+fn changes_are_taken_in_the_order_of_their_octets() {
+    let table = table(&["a.z.", "bb.", "zz.", "c.", "b.a."]);
+    let changes = Arc::new(Changes::new(|| ()));
+    table.listen(&changes, 7);
+    let taken: Vec<_> = changes.take().map(|(_, name)| name.to_string()).collect();
+    // The first octet is the length of a label.
+    assert_eq!(taken, ["a.z.", "b.a.", "c.", "bb.", "zz."]);
+}
+
+#[test]
+fn a_table_shares_the_name_that_it_is_given() {
+    let own = SharedName::from(name("example.org."));
+    let tables = [ZoneTable::default(), ZoneTable::default()];
+    tables[0].update(|update| assert!(update.add(&own, Arc::new(Empty))));
+    tables[1].update(|update| update.replace(&own, Arc::new(Empty)));
+    for table in tables {
+        let zones = table.load();
+        let kept = zones.iter().map(|(name, _)| name.as_wire().as_ptr());
+        assert!(kept.eq([own.as_wire().as_ptr()]));
+    }
+}
+
+#[test]
 fn a_hundred_thousand_zones_take_as_many_lookups_as_ten() {
     let lookups = |count: u32| {
         let table = ZoneTable::default();

@@ -94,11 +94,11 @@ fn share_a_file(one: &Configured, other: &Configured) -> bool {
 fn add(service: &mut SecondaryService, configured: Vec<Configured>) {
     for configured in configured {
         let zone = configured.zone.clone();
-        let origin = zone.origin().view();
+        let origin = zone.origin();
         for table in [&service.zones, &service.handed_on] {
             table.update(|update| update.replace(origin, zone.clone() as Arc<dyn Zone>));
         }
-        service.configured.retain(|other| other.zone.origin().view() != origin);
+        service.configured.retain(|other| other.zone.origin() != origin);
         service.configured.push(configured);
     }
     // Members of catalogs that are here already are served from the beginning.
@@ -108,7 +108,7 @@ fn add(service: &mut SecondaryService, configured: Vec<Configured>) {
             table.update(|update| {
                 let zones = members.values().map(|(_, zone)| zone);
                 for zone in zones.filter(|zone| configured.accepts(zone.origin().view())) {
-                    update.add(zone.origin().view(), zone.clone() as Arc<dyn Zone>);
+                    update.add(zone.origin(), zone.clone() as Arc<dyn Zone>);
                 }
             });
         }

@@ -363,6 +363,18 @@ fn what_primaries_say_is_counted_and_ready_waits_for_what_is_stored() {
 }
 
 #[test]
+fn the_name_of_a_zone_is_in_memory_once() {
+    let bench = Bench::new(BLOCK);
+    let service = service(&bench);
+    let own = service.configured[0].zone.origin();
+    for table in [&service.zones, &service.handed_on] {
+        let zones = table.load();
+        let kept = zones.iter().find(|(name, _)| *name == own).unwrap().0;
+        assert_eq!(kept.as_wire().as_ptr(), own.as_wire().as_ptr());
+    }
+}
+
+#[test]
 fn what_many_small_zones_have_is_fetched() {
     let mut bench = Bench::new(BLOCK);
     let zones = service(&bench).zones.clone();
@@ -378,7 +390,7 @@ fn what_many_small_zones_have_is_fetched() {
     zones.update(|update| {
         for number in 0..FETCHED_ZONES_MIN {
             let zone = SecondaryZone::new(name(&format!("z{number}.example.org.")), Vec::new());
-            update.replace_by(zone.origin().clone(), Arc::new(zone));
+            update.replace(zone.origin().clone(), Arc::new(zone));
         }
     });
     assert_eq!(searches(&bench, "www.example.org."), "many zones");
