@@ -3,6 +3,7 @@
 use crate::{cgroup, sys};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The CPUs the process may run on, in ascending order; never empty.
 pub fn allowed() -> Vec<usize> {
@@ -41,10 +42,17 @@ pub(crate) fn take_short_turns() {
 const NICER: i32 = 10;
 
 /// Lets workers go first where they share a CPU with the calling thread, and with those it starts
-/// from now on. A reload that takes 50 ms of CPU is then no pause of the questions.
+/// from now on. A reload that takes 50 ms of CPU is then no pause of the questions. Of no other effect where the
+/// calling thread, or the one that has started it, has done so before.
 pub fn yield_to_workers() {
-    // Being nicer is always allowed; where the kernel says no, all is as it was.
-    _ = rustix::process::nice(NICER);
+    static WORKERS: OnceLock<i32> = OnceLock::new();
+    // Of the calling thread (setpriority(2)).
+    let Ok(own) = rustix::process::getpriority_process(None) else { return };
+    let wanted = WORKERS.get_or_init(|| own).saturating_add(NICER);
+    if own < wanted {
+        // Being nicer is always allowed; where the kernel says no, all is as it was.
+        _ = rustix::process::nice(wanted - own);
+    }
 }
 
 /// The CPU time per second of wall time that the control group allows, in CPUs.
@@ -87,7 +95,12 @@ mod tests {
         let before = niceness();
         let inside = std::thread::spawn(move || {
             yield_to_workers();
-            (niceness(), std::thread::spawn(niceness).join().unwrap())
+            yield_to_workers();
+            let child = std::thread::spawn(move || {
+                yield_to_workers();
+                niceness()
+            });
+            (niceness(), child.join().unwrap())
         });
         let wanted = (before + NICER).min(19);
         assert_eq!(inside.join().unwrap(), (wanted, wanted));

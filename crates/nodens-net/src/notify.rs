@@ -2,6 +2,7 @@
 //! zones up to date as well.
 
 use crate::clock;
+use crate::cpu;
 use crate::fault::errno_text;
 use crate::limits::{BATCH, NOTIFY_MESSAGE_LEN};
 use crate::poll::{Interest, Poll, Waker};
@@ -62,6 +63,7 @@ impl Notifications {
         let (stopping, waker) = (notifications.stopping.clone(), notifications.waker.clone());
         let run = move || match Round::new((&services, &catalogs), sink.clone(), waker) {
             Ok(mut round) => {
+                cpu::yield_to_workers();
                 while !stopping.load(Ordering::Acquire) {
                     round.turn();
                 }

@@ -21,6 +21,7 @@ mod pace;
 mod said;
 mod store;
 
+use crate::cpu;
 use crate::fault::errno_text;
 use crate::limits::STORE_END;
 use crate::poll::Waker;
@@ -84,6 +85,8 @@ impl Secondaries {
             let _running = running;
             match Keeper::new(&services, sink.clone(), waker, ends) {
                 Ok(mut keeper) => {
+                    // Before that, queries wait for what is on disk.
+                    cpu::yield_to_workers();
                     while !stopping.load(Ordering::Acquire) {
                         keeper.turn();
                     }

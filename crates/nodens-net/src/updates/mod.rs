@@ -9,6 +9,7 @@ mod renewed;
 mod store;
 mod upkeep;
 
+use crate::cpu;
 use crate::fault::errno_text;
 use crate::limits::{
     DATABASE_BATCH, DATABASE_END, DATABASE_LOOK, DATABASE_PAUSE, DATABASE_RETRY, DATABASE_WAIT,
@@ -131,6 +132,7 @@ impl Updates {
         (asks, ends): (Sender<Sender<()>>, Sender<()>),
     ) -> io::Result<()> {
         let run = move || {
+            cpu::yield_to_workers();
             while !keeper.is_stopping() {
                 keeper.turn();
             }
