@@ -41,13 +41,18 @@ pub(super) fn run(
     let mut servers = Servers { lab, peers, one, failed: Vec::new() };
     let plan = design.plan()?;
     let results = lab_experiment::run(&design, &plan, again, &mut servers, &stop)?;
-    if results.interrupted {
-        bail!("interrupted");
-    }
+    let is_interrupted = results.interrupted;
     let failed = servers.failed;
     for (name, part) in in_order(&names, results, failed) {
         write(lab, &format!("{}-{name}", sheet.scenario()), &part.results)?;
         sheet.take(name, part);
+    }
+    if is_interrupted {
+        // What was measured until then may have taken minutes.
+        if sheet.has_values() {
+            sheet.print();
+        }
+        bail!("interrupted");
     }
     Ok(())
 }

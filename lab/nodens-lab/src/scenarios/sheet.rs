@@ -47,6 +47,11 @@ impl Sheet {
         self.file.rows.push(Row { server: server.to_owned(), values });
     }
 
+    /// Whether anything was measured.
+    pub(super) fn has_values(&self) -> bool {
+        self.file.rows.iter().flat_map(|row| &row.values).any(Option::is_some)
+    }
+
     fn table(&self) -> Table {
         let mut head = vec!["server"];
         head.extend(self.file.columns.iter().map(|column| column.name.as_str()));
@@ -97,9 +102,12 @@ mod tests {
         let columns =
             [("network", "from network", Unit::Seconds), ("memory", "memory", Unit::Octets)];
         let mut sheet = Sheet::new("catalog-start", "Start".to_owned(), &columns);
+        sheet.take("failed", Part::default());
+        assert!(!sheet.has_values());
         sheet.row("nodens", vec![Some(3.25), Some(26_214_400.0)]);
         sheet.row("nsd", vec![Some(12.0)]);
         sheet.notes.push("a machine".to_owned());
+        assert!(sheet.has_values());
         let markdown = sheet.markdown();
         assert!(markdown.contains("| nodens | 3.25 s | 25.0 MiB |"), "{markdown}");
         assert!(markdown.contains("| nsd | 12.0 s | – |"), "{markdown}");
