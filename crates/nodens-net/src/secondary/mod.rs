@@ -86,7 +86,7 @@ impl Secondaries {
             match Keeper::new(&services, sink.clone(), waker, ends) {
                 Ok(mut keeper) => {
                     // Before that, queries wait for what is on disk.
-                    cpu::yield_to_workers();
+                    cpu::come_last();
                     while !stopping.load(Ordering::Acquire) {
                         keeper.turn();
                     }

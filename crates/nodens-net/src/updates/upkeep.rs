@@ -3,6 +3,7 @@
 
 use super::ORIGIN;
 use super::renewed::Renewed;
+use crate::cpu;
 use nodens_core::log::{Level, Sink};
 use nodens_zone::data::Data;
 use nodens_zone::dnssec::{SignZoneError, Signer, Sweep};
@@ -126,6 +127,7 @@ impl Upkeep {
         let (signer, stopping, keeper) =
             (self.wanted.clone(), self.stopping.clone(), thread::current());
         let run = move || {
+            cpu::come_last();
             let goes_on = || !stopping.load(Ordering::Acquire);
             let made = match &signer {
                 Some(signer) => signer.whole(of.clone(), now_s(), &goes_on).map(|made| made.data),
