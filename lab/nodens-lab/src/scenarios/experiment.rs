@@ -1,7 +1,6 @@
 //! A scenario as an experiment: servers are its arms, and there is one block.
 
 use super::Lab;
-use super::probe::stopped;
 use super::servers::Peer;
 use super::sheet::{Part, Sheet};
 use anyhow::{Context, Result, bail};
@@ -41,7 +40,7 @@ pub(super) fn run(
     let mut servers = Servers { lab, peers, one, failed: Vec::new() };
     let plan = design.plan()?;
     let results = lab_experiment::run(&design, &plan, again, &mut servers, &stop)?;
-    let is_interrupted = results.interrupted;
+    let is_interrupted = results.interrupted || stop();
     let failed = servers.failed;
     for (name, part) in in_order(&names, results, failed) {
         write(lab, &format!("{}-{name}", sheet.scenario()), &part.results)?;
@@ -130,7 +129,7 @@ impl<F: One> Subject for Servers<'_, F> {
     }
 
     fn failed(&mut self, arm: &Arm, error: anyhow::Error) -> Result<()> {
-        stopped(self.lab.stop)?;
+        // Also when it was interrupted: what was measured of the others counts.
         if let Some((_, part)) = self.failed.last_mut() {
             part.notes.push(format!("{}: {error:#}", arm.name));
         }
@@ -141,8 +140,15 @@ impl<F: One> Subject for Servers<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::child::Scratch;
+    use crate::scenarios::probe::stopped;
+    use crate::scenarios::sheet::Unit;
+    use crate::scenarios::{Args, servers};
+    use clap::Parser;
     use lab_experiment::Record;
     use lab_experiment::disturbance::Fault;
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
 
     fn record(arm: &str, turn: usize, faults: Vec<Fault>) -> Record<Part> {
         let value = Part { notes: vec![format!("{arm} ran")], ..Part::default() };
@@ -170,5 +176,43 @@ mod tests {
             ("nsd", "nsd ran; nsd, late"),
         ];
         assert_eq!(told, expected);
+    }
+
+    /// Runs a scenario on two servers and interrupts it during the second: why it ended, and what it has of each.
+    fn interrupted(then: impl Fn(&Lab<'_>) -> Result<()>) -> (String, Vec<Option<f64>>) {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            args: Args,
+        }
+        let Cli { args } = Cli::parse_from(["lab", "catalog-start"]);
+        let nodens = || servers::find(&["nodens".to_owned()], Some(Path::new("/bin/true")));
+        let (mut peers, (others, _)) = (nodens().unwrap().0, nodens().unwrap());
+        peers.extend(others);
+        peers.last_mut().unwrap().name = "knot";
+        let (stop, cpus, scratch) =
+            (AtomicBool::new(false), super::super::cpus().unwrap(), Scratch::new().unwrap());
+        let lab = Lab { args: &args, stop: &stop, cpus, peers: &peers, scratch };
+        let mut sheet = Sheet::new("catalog-start", String::new(), &[("n", "n", Unit::Count)]);
+        let one = |lab: &Lab<'_>, peer: &Peer, part: &mut Part| {
+            part.values = vec![Some(1.0)];
+            if peer.name == "knot" {
+                lab.stop.store(true, Ordering::Relaxed);
+                then(lab)?;
+            }
+            Ok(())
+        };
+        let error = run(&lab, peers.iter().collect(), &mut sheet, one).unwrap_err();
+        assert!(sheet.has_values());
+        (error.to_string(), sheet.column(0))
+    }
+
+    #[test]
+    fn what_was_measured_before_an_interrupt_is_told() {
+        let told = interrupted(|lab| stopped(lab.stop));
+        assert_eq!(told, ("interrupted".to_owned(), vec![Some(1.0), None]));
+        // It may come with the end of the last one.
+        let told = interrupted(|_| Ok(()));
+        assert_eq!(told, ("interrupted".to_owned(), vec![Some(1.0), Some(1.0)]));
     }
 }

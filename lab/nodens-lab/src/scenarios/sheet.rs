@@ -52,6 +52,12 @@ impl Sheet {
         self.file.rows.iter().flat_map(|row| &row.values).any(Option::is_some)
     }
 
+    /// The values of a column, in the order of the rows.
+    #[cfg(test)]
+    pub(super) fn column(&self, at: usize) -> Vec<Option<f64>> {
+        self.file.rows.iter().map(|row| row.values.get(at).copied().flatten()).collect()
+    }
+
     fn table(&self) -> Table {
         let mut head = vec!["server"];
         head.extend(self.file.columns.iter().map(|column| column.name.as_str()));
