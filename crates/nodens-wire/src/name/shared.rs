@@ -7,8 +7,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use triomphe::ThinArc;
 
-/// A name in lower case that many may hold: a clone is a counted reference, and the octets are one step away, where
-/// those of an `Arc<Name>` are two. As what is looked for in a map it is its octets, which are in lower case as well.
+/// A name in lower case that many may hold: a clone is a counted reference of one word, and the octets are one step
+/// away, where those of an `Arc<Name>` are two. A hash map finds it by its octets in lower case as well; an ordered map
+/// does not, as names have another order than octets.
 #[derive(Clone)]
 pub struct SharedName(ThinArc<(), u8>);
 
